@@ -1,0 +1,160 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"xlock/internal/fdprobe"
+	"xlock/internal/identity"
+	"xlock/internal/lock"
+)
+
+type inspectOptions struct {
+	json bool
+	is   stateName
+}
+
+func newInspectCommand() *cobra.Command {
+	var opts inspectOptions
+	cmd := &cobra.Command{
+		Use:   "inspect [--json] [--is STATE] LOCK...",
+		Short: "Say who holds a lock, and whether that is really so",
+		Long: `Inspect says whether each LOCK is free, held, abandoned (its holder is proven
+gone) or unknown (neither is proven, and it is treated as held), and why. It
+never takes the lock, and writes nothing.
+
+EXAMPLES
+  xlock inspect /run/lock/deploy.lock
+  xlock inspect --is held /run/lock/deploy.lock && echo busy
+  xlock inspect --json /run/lock/*.lock
+
+EXIT STATUS
+  0   it could look, and with --is all locks are in that state
+  1   with --is: some lock is in another state
+  64  wrong usage
+  73  a lock file could not be looked at, or is no lock file`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return runInspect(os.Stdout, opts, args)
+		},
+	}
+	cmd.Flags().BoolVar(&opts.json, "json", false, "print one JSON object per lock")
+	cmd.Flags().Var(&opts.is, "is", "print nothing, and succeed if the lock is free, held, abandoned or unknown")
+	return cmd
+}
+
+func runInspect(w io.Writer, opts inspectOptions, paths []string) error {
+	if len(paths) == 0 {
+		return usageError{"no lock file given; usage: xlock inspect LOCK..."}
+	}
+	if opts.json && opts.is != "" {
+		return usageError{"--json and --is exclude each other; give one of them"}
+	}
+	var failure error
+	for _, path := range paths {
+		report, err := lock.Inspect(path)
+		switch {
+		case err != nil:
+			say(os.Stderr, describe(err))
+			failure = statusError(statusOf(err))
+		case opts.is != "":
+			if report.State != lock.State(opts.is) && failure == nil {
+				failure = statusError(1)
+			}
+		default:
+			if err := show(w, report, opts); err != nil {
+				return err
+			}
+		}
+	}
+	return failure
+}
+
+func show(w io.Writer, r *lock.Report, opts inspectOptions) error {
+	if !opts.json {
+		person(w, r)
+		return nil
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(jsonReport(r))
+}
+
+// reportJSON is the object of inspect --json. Its field names are part of
+// xlock's interface.
+type reportJSON struct {
+	Lock     string            `json:"lock"`
+	State    lock.State        `json:"state"`
+	Liveness identity.Liveness `json:"liveness,omitempty"`
+	Identity identity.Word     `json:"identity,omitempty"`
+	Reason   lock.Reason       `json:"reason"`
+	*recordJSON
+	Holders  []fdprobe.Holder `json:"holders"`
+	Waiters  []int            `json:"waiters"`
+	Warnings []string         `json:"warnings"`
+}
+
+// recordJSON are the fields that come from the record.
+type recordJSON struct {
+	Owner      *identity.Process `json:"owner,omitempty"`
+	Command    *lock.Command     `json:"command,omitempty"`
+	Mode       lock.Mode         `json:"mode,omitempty"`
+	Generation uint64            `json:"generation"`
+	Host       string            `json:"host,omitempty"`
+	User       string            `json:"user,omitempty"`
+	UID        *int              `json:"uid,omitempty"`
+	Label      string            `json:"label,omitempty"`
+	Acquired   *time.Time        `json:"acquired,omitempty"`
+	Released   *time.Time        `json:"released,omitempty"`
+	Outcome    *lock.Outcome     `json:"outcome,omitempty"`
+}
+
+func jsonReport(r *lock.Report) reportJSON {
+	report := reportJSON{
+		Lock:     r.Path,
+		State:    r.State,
+		Liveness: r.Liveness,
+		Identity: r.Identity,
+		Reason:   r.Reason,
+		Holders:  append([]fdprobe.Holder{}, r.Holders...),
+		Waiters:  append([]int{}, r.Waiters...),
+		Warnings: append([]string{}, r.Warnings...),
+	}
+	if record := r.Content.Record; record != nil {
+		report.recordJSON = &recordJSON{
+			Owner:      record.Owner,
+			Command:    record.Command,
+			Mode:       record.Mode,
+			Generation: record.Generation,
+			Host:       record.Host,
+			User:       record.User,
+			UID:        record.UID,
+			Label:      record.Label,
+			Acquired:   record.Acquired,
+			Released:   record.Released,
+			Outcome:    record.Outcome,
+		}
+	}
+	return report
+}
+
+// stateName is the argument of --is.
+type stateName string
+
+func (s *stateName) Set(text string) error {
+	states := []lock.State{lock.Free, lock.Held, lock.Abandoned, lock.UnknownState}
+	if !slices.Contains(states, lock.State(text)) {
+		return fmt.Errorf("want one of %v", states)
+	}
+	*s = stateName(text)
+	return nil
+}
+
+func (s *stateName) String() string { return string(*s) }
+func (s *stateName) Type() string   { return "STATE" }

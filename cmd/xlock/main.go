@@ -1,0 +1,17 @@
+// Command xlock runs commands under a lock that always knows who holds it.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() {
+	os.Exit(run())
+}
+
+// run is main, with the exit status as its result.
+func run() int {
+	err := newRootCommand().ExecuteContext(context.Background())
+	return exitStatus(err)
+}

@@ -1,0 +1,340 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"xlock/internal/fdprobe"
+	"xlock/internal/identity"
+	"xlock/internal/lock"
+)
+
+// Every message of xlock is made in this file. A message is one line on
+// standard error, begins with "xlock: ", starts in lower case, ends without a
+// full stop, names the thing it is about, and says what to do where something
+// can be done. Text from files, other processes and the command line is
+// escaped before it can reach a terminal.
+
+func say(w io.Writer, message string) {
+	fmt.Fprintf(w, "xlock: %s\n", escape(message))
+}
+
+// tell prints a result, which is no message and has no prefix.
+func tell(w io.Writer, result string) {
+	fmt.Fprintln(w, escape(result))
+}
+
+// escape makes text safe to print on one line of a terminal.
+func escape(text string) string {
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case r == unicode.ReplacementChar && !strings.HasPrefix(text[i:], string(unicode.ReplacementChar)):
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
+
+func warning(err error) string { return "warning: " + describe(err) }
+
+// describe says what went wrong and what to do about it.
+func describe(err error) string {
+	var held *lock.HeldError
+	var deadlock *lock.DeadlockError
+	var start startError
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &held):
+		return busy(held)
+	case errors.As(err, &deadlock):
+		return wouldDeadlock(deadlock)
+	case errors.As(err, &start):
+		return "cannot run " + describePath(err)
+	case errors.As(err, &path):
+		return "cannot use lock file " + describePath(err) + remedy(path)
+	case isUnknownCommand(err):
+		return err.Error() + "; see 'xlock help'"
+	}
+	return err.Error()
+}
+
+// isUnknownCommand recognises cobra's own error, which has no type.
+func isUnknownCommand(err error) bool {
+	return strings.HasPrefix(err.Error(), "unknown command ")
+}
+
+// describePath gives the path and the cause, without the name of the call.
+func describePath(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return fmt.Sprintf("%s: %v", path.Path, path.Err)
+	}
+	return err.Error()
+}
+
+// remedy says what to do about a lock file that cannot be used.
+func remedy(err *fs.PathError) string {
+	switch {
+	case errors.Is(err, lock.ErrNotLockFile):
+		return "; name a file of its own for the lock"
+	case errors.Is(err, fs.ErrNotExist):
+		return "; create its directory first"
+	case errors.Is(err, fs.ErrPermission):
+		return "; it needs permission to read and write the file, or to create it in its directory"
+	case errors.Is(err, syscall.EROFS):
+		return "; name a file on a file system that can be written"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "; free some space for the record"
+	case errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP):
+		return "; this file system does not lock, name a file on another"
+	}
+	return ""
+}
+
+func busy(err *lock.HeldError) string {
+	prefix := "busy: "
+	if err.TimedOut {
+		prefix = "gave up waiting: "
+	}
+	return prefix + heldBy(err.Holder) + "; see: xlock inspect " + shellQuote(err.Path)
+}
+
+func waiting(h lock.Holder) string { return "waiting: " + heldBy(h) }
+
+func wouldDeadlock(err *lock.DeadlockError) string {
+	const verdict = "deadlock: "
+	switch {
+	case err.Self:
+		return verdict + err.Path + " is held by this very process, pid " + strconv.Itoa(err.Record.Owner.PID)
+	case err.Descriptor >= 0:
+		return fmt.Sprintf("%s%s is kept locked by descriptor %d, which this process has inherited; close it first: exec %d>&-",
+			verdict, err.Path, err.Descriptor, err.Descriptor)
+	}
+	return verdict + heldBy(err.Holder) + ", which waits for this process; give -w to wait all the same"
+}
+
+// heldBy is the sentence about who holds a lock.
+func heldBy(h lock.Holder) string {
+	state := "held"
+	if h.State == lock.UnknownState {
+		state = "perhaps held"
+	}
+	switch {
+	case h.Descriptor >= 0:
+		return fmt.Sprintf("%s is held through this process's own descriptor %d", h.Path, h.Descriptor)
+	case h.Reason == lock.ReasonKernelLock:
+		return h.Path + " is held by a program that keeps no record in it (flock(1)?)"
+	case h.Record == nil:
+		return h.Path + " is " + state
+	}
+	return fmt.Sprintf("%s is %s by %s%s", h.Path, state, holderOf(h.Record, h.Judgement), since(h.Record.Acquired))
+}
+
+// holderOf names the process that keeps the lock, and whose it is.
+func holderOf(r *lock.Record, j lock.Judgement) string {
+	pid := r.Owner.PID
+	if j.Reason == lock.ReasonCommandRunning && r.Command != nil {
+		pid = r.Command.PID
+	}
+	parts := []string{"pid " + strconv.Itoa(pid)}
+	if r.Command != nil && r.Command.Name != "" {
+		parts[0] += " (" + r.Command.Name + ")"
+	}
+	if r.User != "" {
+		parts = append(parts, "user "+r.User)
+	}
+	if j.Liveness == identity.Unknown && r.Host != "" {
+		parts = append(parts, "host "+r.Host)
+	}
+	if r.Label != "" {
+		parts = append(parts, r.Label)
+	}
+	if j.Liveness == identity.Unknown || j.Reason == lock.ReasonCommandRunning {
+		parts = append(parts, explain(j))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func since(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return ", since " + moment(*t)
+}
+
+// moment is a time with its distance from now, in the reader's time zone.
+func moment(t time.Time) string {
+	age := time.Since(t).Truncate(time.Second)
+	return fmt.Sprintf("%s (%s ago)", t.Local().Format(time.DateTime), age)
+}
+
+// explain gives the grounds of a judgement in words.
+func explain(j lock.Judgement) string {
+	switch j.Reason {
+	case lock.ReasonNoFile:
+		return "there is no such file yet"
+	case lock.ReasonNeverHeld:
+		return "it has not been held yet"
+	case lock.ReasonReleased:
+		return "its last holder released it"
+	case lock.ReasonEnded:
+		return "its last holder has ended"
+	case lock.ReasonUnreadable:
+		return "its record cannot be read, and counts for nothing"
+	case lock.ReasonKernelLock:
+		return "a program that keeps no record in it holds flock(2)"
+	case lock.ReasonCommandRunning:
+		return "its holder is gone, but the command it ran is not"
+	}
+	return explainIdentity(j.Identity)
+}
+
+func explainIdentity(word identity.Word) string {
+	words := map[identity.Word]string{
+		identity.Matched:            "the process lives",
+		identity.ProcessGone:        "the process has ended",
+		identity.ProcessReplaced:    "the process has ended, its number belongs to another",
+		identity.ProcessZombie:      "the process has ended, and its parent has not noticed",
+		identity.EarlierBoot:        "the machine was booted since",
+		identity.OtherMachine:       "another machine, which cannot be looked into from here",
+		identity.OtherPIDNamespace:  "a container, which cannot be looked into from here",
+		identity.NotVisible:         "its process cannot be seen from here",
+		identity.OtherTimeNamespace: "its start was read in another time namespace",
+		lock.DescriptorOpen:         "this very process, with a descriptor open on the file",
+		lock.DescriptorClosed:       "the descriptor that held it is closed",
+		lock.DescriptorUnknown:      "this very process, whose descriptors cannot be listed",
+		lock.CopiedRecord:           "the record is a copy of another lock file's",
+	}
+	return words[word]
+}
+
+func taken(l *lock.Lock) string {
+	return fmt.Sprintf("took %s, generation %d", l.File().Name(), l.Generation())
+}
+
+func released(path string) string { return "released " + path }
+
+// person is the report for people.
+func person(w io.Writer, r *lock.Report) {
+	fmt.Fprintf(w, "%s: %s, %s\n", escape(r.Path), r.State, explain(r.Judgement))
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "  %-9s %s\n", name+":", escape(value))
+		}
+	}
+	if record := r.Content.Record; record != nil && record.Owner != nil {
+		personRecord(line, r, record)
+	}
+	line("kernel", holders(r.Holders))
+	line("waiting", numbers(r.Waiters))
+	for _, text := range r.Warnings {
+		line("warning", text)
+	}
+	line("next", next(r))
+}
+
+func personRecord(line func(name, value string), r *lock.Report, record *lock.Record) {
+	who := "owner"
+	if r.State == lock.Free {
+		who = "last"
+	}
+	owner := fmt.Sprintf("pid %d", record.Owner.PID)
+	if r.Identity != "" {
+		owner += fmt.Sprintf(", %s (%s)", r.Liveness, r.Identity)
+	}
+	line(who, owner)
+	if c := record.Command; c != nil && c.PID != 0 {
+		line("command", fmt.Sprintf("%s, pid %d", c.Name, c.PID))
+	} else if c != nil {
+		line("command", c.Name)
+	}
+	line("user", strings.TrimSpace(record.User+" "+onHost(record.Host)))
+	line("label", record.Label)
+	if record.Acquired != nil {
+		line("taken", moment(*record.Acquired))
+	}
+	if record.Released != nil {
+		line("released", moment(*record.Released)+ended(record.Outcome))
+	}
+}
+
+func onHost(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "on " + name
+}
+
+func ended(o *lock.Outcome) string {
+	switch {
+	case o == nil:
+		return ""
+	case o.Signal != "":
+		return ", ended by " + o.Signal
+	case o.Exit != nil:
+		return ", exit status " + strconv.Itoa(*o.Exit)
+	}
+	return ""
+}
+
+func holders(list []fdprobe.Holder) string {
+	var texts []string
+	for _, h := range list {
+		texts = append(texts, fmt.Sprintf("pid %d (%s)", h.PID, h.Source))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func numbers(pids []int) string {
+	var texts []string
+	for _, pid := range pids {
+		texts = append(texts, "pid "+strconv.Itoa(pid))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// next is the one thing to do about a lock in this state.
+func next(r *lock.Report) string {
+	switch r.State {
+	case lock.Abandoned:
+		return "nothing, the next 'xlock run' takes it; or: xlock reclaim " + shellQuote(r.Path)
+	case lock.UnknownState:
+		return "look where its holder runs; if that is gone for good, remove the file"
+	}
+	return ""
+}
+
+func reclaimed(r *lock.Report, dryRun bool) string {
+	switch {
+	case r.State != lock.Abandoned:
+		return r.Path + " is free already, " + explain(r.Judgement)
+	case dryRun:
+		return "would reclaim " + r.Path + ", " + explain(r.Judgement)
+	}
+	return "reclaimed " + r.Path + ", " + explain(r.Judgement)
+}
+
+// shellQuote writes a path as a shell reads it, so that a command in a message
+// can be copied.
+func shellQuote(path string) string {
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+:@%,=", r)
+	}
+	if path != "" && !strings.ContainsFunc(path, func(r rune) bool { return !plain(r) }) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"xlock/internal/lock"
+)
+
+func newReclaimCommand() *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "reclaim [--dry-run] LOCK...",
+		Short: "Free a lock whose holder is proven gone",
+		Long: `Reclaim frees each LOCK whose holder is proven gone, and leaves one alone that is
+held or may be held. It is seldom needed: 'xlock run' takes such a lock by
+itself.
+
+EXAMPLES
+  xlock reclaim /run/lock/deploy.lock
+  xlock reclaim --dry-run /run/lock/*.lock   say what would be done
+
+EXIT STATUS
+  0   every lock is free now (with --dry-run: would be)
+  64  wrong usage
+  73  a lock file could not be opened or written, or is no lock file
+  75  a lock is held or may be held; it was left as it is`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return runReclaim(os.Stdout, dryRun, args)
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only look, as inspect does, and say what would be done")
+	return cmd
+}
+
+func runReclaim(w io.Writer, dryRun bool, paths []string) error {
+	if len(paths) == 0 {
+		return usageError{"no lock file given; usage: xlock reclaim LOCK..."}
+	}
+	var failure error
+	for _, path := range paths {
+		report, err := reclaim(path, dryRun)
+		if err != nil {
+			say(os.Stderr, describe(err))
+			failure = statusError(reclaimStatus(err))
+			continue
+		}
+		tell(w, reclaimed(report, dryRun))
+	}
+	return failure
+}
+
+func reclaim(path string, dryRun bool) (*lock.Report, error) {
+	if !dryRun {
+		return lock.Reclaim(path)
+	}
+	report, err := lock.Inspect(path)
+	if err != nil {
+		return nil, err
+	}
+	return report, report.Busy()
+}
+
+// reclaimStatus: to reclaim, a lock that this very process holds is a held one.
+func reclaimStatus(err error) int {
+	var deadlock *lock.DeadlockError
+	if errors.As(err, &deadlock) {
+		return statusBusy
+	}
+	return statusOf(err)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"time"
+)
+
+// limit is a limit on waiting: seconds, with a fraction if need be, or a
+// duration with units.
+type limit struct {
+	set      bool
+	duration time.Duration
+}
+
+var errDuration = errors.New("want seconds like 1.5, or a duration like 90s or 1m30s, not negative")
+
+func (l *limit) Set(text string) error {
+	d, err := parseDuration(text)
+	if err != nil {
+		return err
+	}
+	l.set, l.duration = true, d
+	return nil
+}
+
+func (l *limit) String() string { return "" }
+func (l *limit) Type() string   { return "DURATION" }
+
+func parseDuration(text string) (time.Duration, error) {
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err == nil {
+		nanoseconds := seconds * float64(time.Second)
+		if !(nanoseconds >= 0 && nanoseconds < math.MaxInt64) {
+			return 0, errDuration
+		}
+		return time.Duration(nanoseconds), nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, errDuration
+	}
+	return d, nil
+}
+
+// exitCode is a status that a process can exit with.
+type exitCode int
+
+func (c *exitCode) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 8)
+	if err != nil {
+		return errors.New("want a status from 0 to 255")
+	}
+	*c = exitCode(n)
+	return nil
+}
+
+func (c *exitCode) String() string { return strconv.Itoa(int(*c)) }
+func (c *exitCode) Type() string   { return "N" }

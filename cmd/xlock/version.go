@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Long: `Version prints which xlock this is.
+
+EXAMPLES
+  xlock version
+
+EXIT STATUS
+  0   always`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(os.Stdout, version())
+			return err
+		},
+	}
+}
+
+// version is what the Go command stamped into the binary: a tag, or a
+// pseudo-version with the commit.
+func version() string {
+	const unknown = "(unknown)"
+	version := unknown
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
+	return fmt.Sprintf("xlock %s %s/%s %s", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+}

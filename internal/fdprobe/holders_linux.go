@@ -1,0 +1,133 @@
+package fdprobe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"xlock/internal/procfs"
+)
+
+func listHolders(f *os.File) (Holders, error) {
+	var h Holders
+	info, err := f.Stat()
+	if err != nil {
+		return h, err
+	}
+	if err := h.addProcLocks(f, info); err != nil {
+		return h, err
+	}
+	return h, h.addFDInfo(info)
+}
+
+// addProcLocks reads /proc/locks, where a file goes by the device number of
+// its superblock and its inode.
+func (h *Holders) addProcLocks(f *os.File, info os.FileInfo) error {
+	device, err := superblock(f)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return err
+	}
+	_, inode := deviceAndInode(info)
+	for _, lock := range procfs.ParseLocks(string(text)) {
+		switch {
+		case lock.Class != "FLOCK" || lock.Device != device || lock.Inode != inode:
+		case lock.Waiting:
+			h.Waiters = append(h.Waiters, lock.PID)
+		default:
+			h.Holders = append(h.Holders, Holder{lock.PID, ProcLocks})
+		}
+	}
+	return nil
+}
+
+// superblock finds the device number that /proc/locks uses for f's file. On
+// btrfs each subvolume has a st_dev of its own that no lock line shows.
+func superblock(f *os.File) (procfs.Device, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", f.Fd()))
+	if err != nil {
+		return procfs.Device{}, err
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return procfs.Device{}, err
+	}
+	id := procfs.ParseFDInfo(string(text)).MountID
+	device, ok := procfs.ParseMountInfo(string(mounts), id)
+	if !ok {
+		return procfs.Device{}, fmt.Errorf("mount %d of %s is not in /proc/self/mountinfo", id, f.Name())
+	}
+	return device, nil
+}
+
+// addFDInfo looks through the descriptors of every process that can be seen.
+func (h *Holders) addFDInfo(target os.FileInfo) error {
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	for _, entry := range processes {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		for _, dir := range tables(pid) {
+			if _, ok := lockedDescriptor(dir, target, -1); ok {
+				h.Holders = append(h.Holders, Holder{pid, FDInfo})
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// tables lists the directories that may show a process's descriptors: its own,
+// and those of its threads, for once the main thread has called
+// pthread_exit(3) only theirs do.
+func tables(pid int) []string {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	if fds, err := os.ReadDir(filepath.Join(dir, "fd")); err != nil || len(fds) > 0 {
+		return []string{dir}
+	}
+	threads, _ := filepath.Glob(filepath.Join(dir, "task", "*"))
+	return threads
+}
+
+// lockedDescriptor finds a descriptor under dir, a /proc/PID, that is open on
+// the target and whose description holds a flock(2) lock. The descriptor
+// numbered except is passed over.
+func lockedDescriptor(dir string, target os.FileInfo, except int) (fd int, ok bool) {
+	fds, err := list(filepath.Join(dir, "fd"))
+	if err != nil {
+		return 0, false
+	}
+	for _, fd := range fds {
+		number := strconv.Itoa(fd)
+		info, err := os.Stat(filepath.Join(dir, "fd", number))
+		if fd == except || err != nil || !os.SameFile(info, target) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "fdinfo", number))
+		if err != nil {
+			continue
+		}
+		for _, lock := range procfs.ParseFDInfo(string(text)).Locks {
+			if lock.Class == "FLOCK" {
+				return fd, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func ownLock(f *os.File) (int, bool) {
+	target, err := f.Stat()
+	if err != nil {
+		return 0, false
+	}
+	return lockedDescriptor("/proc/self", target, int(f.Fd()))
+}

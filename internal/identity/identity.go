@@ -1,0 +1,217 @@
+// Package identity says who a process is, and whether a process that was
+// recorded earlier is still there.
+//
+// A process number alone names nobody: numbers are used again after a reboot,
+// by the next process, and at the same time in another PID namespace. A
+// [Process] is therefore a machine, a boot, a PID namespace, a number in it
+// and the moment the process started. It names the process, not the program:
+// execve(2) changes none of it.
+//
+// Judging follows one rule: ignorance is not death. Only proof makes an owner
+// [Gone]; whatever cannot be seen from here is [Unknown].
+package identity
+
+import (
+	"fmt"
+	"time"
+)
+
+// Process identifies a process. The fields are compared, never calculated
+// with. An empty field is knowledge that was not to be had, and equals
+// nothing, not even another empty field.
+type Process struct {
+	// Machine is the installation: /etc/machine-id on Linux (machine-id(5)),
+	// the host's UUID elsewhere.
+	Machine string `json:"machine,omitempty"`
+
+	// Boot changes with every boot of the kernel, and all containers of one
+	// kernel share it (random(4), boot_id).
+	Boot string `json:"boot,omitempty"`
+
+	// PIDNamespace is the inode of the PID namespace that PID belongs to.
+	// The kernel uses these inodes again as soon as a namespace is gone, so
+	// an equal one does not prove the same namespace; what it does prove is
+	// that an owner in another namespace of that inode has ended, because a
+	// namespace with a living process keeps its inode.
+	PIDNamespace string `json:"pid_namespace,omitempty"`
+
+	// TimeNamespace is the inode of the time namespace that Start was read
+	// in: the kernel adds the reader's offset to it (time_namespaces(7)).
+	TimeNamespace string `json:"time_namespace,omitempty"`
+
+	PID int `json:"pid,omitempty"`
+
+	// Start is when the process started, in a unit of the system's own:
+	// clock ticks since boot on Linux, where no change of the wall clock
+	// moves it.
+	Start string `json:"start,omitempty"`
+
+	// PidfdID is the inode of a pidfd on pidfs (Linux 6.9 and later): unique
+	// among all processes until the next boot, in every namespace.
+	PidfdID string `json:"pidfd_id,omitempty"`
+}
+
+// Liveness is what is known about a recorded process.
+type Liveness string
+
+const (
+	// Alive: proven to be there.
+	Alive Liveness = "alive"
+	// Gone: proven to have ended.
+	Gone Liveness = "gone"
+	// Unknown: neither is proven.
+	Unknown Liveness = "unknown"
+)
+
+// Word says in one word what a [Finding] rests on. The words are part of
+// xlock's output.
+type Word string
+
+const (
+	// Matched: the process lives and everything that is known agrees.
+	Matched Word = "matched"
+	// ProcessGone: its PID namespace is ours, and no process has its number.
+	ProcessGone Word = "process-gone"
+	// ProcessReplaced: the number belongs to a younger process or to a
+	// thread of another process.
+	ProcessReplaced Word = "process-replaced"
+	// ProcessZombie: every thread has ended; the parent has not looked yet.
+	ProcessZombie Word = "process-zombie"
+	// EarlierBoot: it ran on this machine before the machine was booted.
+	EarlierBoot Word = "earlier-boot"
+	// OtherMachine: it may run on a machine that we cannot look into.
+	OtherMachine Word = "other-machine"
+	// OtherPIDNamespace: it belongs to a container (or the host of ours),
+	// where its number means something that we cannot look up.
+	OtherPIDNamespace Word = "other-pid-namespace"
+	// NotVisible: hidden (hidepid, no /proc, a /proc of another namespace),
+	// or recorded without what would be needed to tell.
+	NotVisible Word = "not-visible"
+	// OtherTimeNamespace: its start was read under another clock offset, and
+	// there is no pidfd id to compare instead.
+	OtherTimeNamespace Word = "other-time-namespace"
+)
+
+// Finding is the answer to "is this process still there?".
+type Finding struct {
+	Liveness Liveness
+	Identity Word
+}
+
+// Self identifies this process.
+func Self() Process { return self() }
+
+// Of identifies a running process of this PID namespace, as [Self] would from
+// within. The caller must see to it that the number cannot pass to another
+// process meanwhile, as the parent of a child that it has not waited for does.
+// What cannot be read stays empty.
+func Of(pid int) Process {
+	p := self()
+	p.PID = pid
+	s := look(pid)
+	p.Start, p.PidfdID = s.start, s.pidfdID
+	return p
+}
+
+// Judge says whether the process that p names is still there, as far as this
+// process can prove it. thisMachineOnly is whether only this machine can have
+// written p, which holds for a file on a local file system: without it,
+// another boot may be another machine that is running now.
+func Judge(p Process, thisMachineOnly bool) Finding {
+	return judge(p, self(), thisMachineOnly, look)
+}
+
+// sighting is what this process sees of a process number right now.
+type sighting struct {
+	absent  bool   // proven: neither a process nor a thread has the number
+	thread  bool   // the number is that of a thread in some process
+	ended   bool   // a zombie without a living thread
+	start   string // empty when not readable
+	pidfdID string // empty when the kernel has none
+}
+
+func judge(p, self Process, thisMachineOnly bool, look func(int) sighting) Finding {
+	switch {
+	case p.PID <= 0 || p.Boot == "" || self.Boot == "":
+		return Finding{Unknown, NotVisible}
+	case p.Boot != self.Boot:
+		return judgeOtherBoot(p, self, thisMachineOnly)
+	case p.PIDNamespace == "" || self.PIDNamespace == "":
+		return Finding{Unknown, NotVisible}
+	case p.PIDNamespace != self.PIDNamespace:
+		return Finding{Unknown, OtherPIDNamespace}
+	}
+	return judgeSighting(p, self, look(p.PID))
+}
+
+// judgeOtherBoot: two machine ids that are known and differ are two machines,
+// on a local file system too, because a directory can be local here and at the
+// same time exported to others (NFS, SMB, 9p, virtiofs), whose locks need not
+// meet ours in the kernel.
+func judgeOtherBoot(p, self Process, thisMachineOnly bool) Finding {
+	known := p.Machine != "" && self.Machine != ""
+	switch {
+	case known && p.Machine == self.Machine:
+		return Finding{Gone, EarlierBoot}
+	case !known && thisMachineOnly:
+		return Finding{Gone, EarlierBoot}
+	}
+	return Finding{Unknown, OtherMachine}
+}
+
+func judgeSighting(p, self Process, s sighting) Finding {
+	sameID := p.PidfdID != "" && p.PidfdID == s.pidfdID
+	startKnown := p.Start != "" && s.start != ""
+	// Two empty time namespaces are one: within a boot, and so on one kernel,
+	// it means that this kernel has none (before Linux 5.6).
+	comparable := startKnown && p.TimeNamespace == self.TimeNamespace
+	switch {
+	case s.absent:
+		return Finding{Gone, ProcessGone}
+	case s.thread:
+		return Finding{Gone, ProcessReplaced}
+	case p.PidfdID != "" && s.pidfdID != "" && !sameID:
+		return Finding{Gone, ProcessReplaced}
+	case comparable && p.Start != s.start:
+		return Finding{Gone, ProcessReplaced}
+	case !sameID && !startKnown:
+		return Finding{Unknown, NotVisible}
+	case !sameID && !comparable:
+		return Finding{Unknown, OtherTimeNamespace}
+	case s.ended:
+		return Finding{Gone, ProcessZombie}
+	}
+	return Finding{Alive, Matched}
+}
+
+// IsAncestor reports whether the process of this number, in this PID
+// namespace, started this process or one of its ancestors. It says no where
+// the chain of parents cannot be seen.
+func IsAncestor(pid int) bool {
+	current := self().PID
+	for range mostAncestors {
+		parent, ok := parentOf(current)
+		if !ok || parent <= 0 {
+			return false
+		}
+		if parent == pid {
+			return true
+		}
+		current = parent
+	}
+	return false
+}
+
+// mostAncestors ends the walk should processes come and go so that the chain
+// closes to a ring while it is read.
+const mostAncestors = 10_000
+
+// AwaitEnd returns when the process that p names has ended, and after limit
+// at the latest. It does not say which of the two happened, and it may return
+// early: the caller judges again.
+func AwaitEnd(p Process, limit time.Duration) { awaitEnd(p, limit) }
+
+// String is for error messages and tests.
+func (p Process) String() string {
+	return fmt.Sprintf("pid %d (start %s, pidfd %s, boot %s)", p.PID, p.Start, p.PidfdID, p.Boot)
+}

@@ -1,0 +1,363 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"xlock/internal/fdprobe"
+	"xlock/internal/flock"
+	"xlock/internal/identity"
+)
+
+// Options say how to take a lock and what to record about it.
+type Options struct {
+	Mode     Mode
+	Inherits bool   // the command will get the descriptor too
+	Command  string // the command's name; empty without a command
+	Label    string // see [CheckLabel]
+
+	// NoWait: fail with a [*HeldError] rather than wait.
+	NoWait bool
+	// Limited: the context has a time limit, so that waiting for oneself ends.
+	Limited bool
+	// Waiting is called, if it is not nil, each time the wait begins to be
+	// for somebody else, with what is known of them.
+	Waiting func(Holder)
+}
+
+// Holder is who stands in the way, as far as the record tells.
+type Holder struct {
+	Path   string
+	Record *Record // nil if the lock file says nothing
+	Judgement
+	// Descriptor is a descriptor of this very process that keeps the kernel
+	// lock, or -1.
+	Descriptor int
+}
+
+// HeldError: the lock was not taken, as somebody holds it or may hold it.
+type HeldError struct {
+	Holder
+	TimedOut bool // the context ended while waiting
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s: %s (%s %s)", e.Path, e.State, e.Reason, e.Identity)
+}
+
+// DeadlockError: waiting would be for this very process, for one of its
+// ancestors, or for a descriptor of its own.
+type DeadlockError struct{ Holder }
+
+func (e *DeadlockError) Error() string {
+	return fmt.Sprintf("%s: would wait for itself (%s %s)", e.Path, e.Reason, e.Identity)
+}
+
+// Acquire takes the lock at path, creating the file if it is missing.
+//
+// It fails with a [*HeldError] if somebody holds the lock and opts.NoWait is
+// set or ctx ends, with a [*DeadlockError] if the lock is held by this very
+// process or, with no limit on the wait, by an ancestor; with an error that
+// matches [ErrNotLockFile] or an errno if the file cannot serve. After a
+// failure nothing is held, and the file is as it was or newly created and
+// empty.
+func Acquire(ctx context.Context, path string, opts Options) (*Lock, error) {
+	t := &taker{path: path, opts: opts, scene: newScene}
+	return t.take(ctx)
+}
+
+// taker is one attempt to take one lock.
+type taker struct {
+	path  string
+	opts  Options
+	scene func(*os.File) (scene, error)
+}
+
+// errReplaced: the path came to name another file while we waited for this one.
+var errReplaced = errors.New("the lock file was replaced")
+
+func (t *taker) take(ctx context.Context) (*Lock, error) {
+	for {
+		f, err := openToLock(t.path)
+		if err != nil {
+			return nil, err
+		}
+		lock, err := t.takeFile(ctx, f)
+		if err != nil && !flock.Abandoned(err) {
+			f.Close()
+		}
+		if !errors.Is(err, errReplaced) {
+			return lock, t.explain(err)
+		}
+	}
+}
+
+// takeFile takes the lock on f, which stays open if that succeeds.
+func (t *taker) takeFile(ctx context.Context, f *os.File) (*Lock, error) {
+	s, err := t.scene(f)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err := t.lockKernel(ctx, f, s); err != nil {
+			return nil, err
+		}
+		content, j, err := judgeWon(f, s)
+		if err != nil {
+			return nil, err
+		}
+		if j.State == Free || j.State == Abandoned {
+			return hold(f, t.record(content, s))
+		}
+		// The kernel lock is given back while we wait for a living record, so
+		// that its owner's own new image never waits for us, who wait for it.
+		if err := flock.Unlock(f); err != nil {
+			return nil, err
+		}
+		if err := t.awaitRecord(ctx, f, s, *t.holder(content, j)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// judgeWon judges with the kernel lock just won. It fails with errReplaced if
+// the lock was won on a file that the path no longer names, which locks nobody
+// out.
+func judgeWon(f *os.File, s scene) (Content, Judgement, error) {
+	named, err := pathNames(f)
+	if err == nil && !named {
+		err = errReplaced
+	}
+	if err != nil {
+		return Content{}, Judgement{}, err
+	}
+	content, err := readOurs(f)
+	if err != nil {
+		return Content{}, Judgement{}, err
+	}
+	return content, s.judgeLocked(content), nil
+}
+
+func (t *taker) holder(c Content, j Judgement) *Holder {
+	return &Holder{Path: t.path, Record: c.Record, Judgement: j, Descriptor: -1}
+}
+
+// lockKernel returns nil with the kernel lock held.
+func (t *taker) lockKernel(ctx context.Context, f *os.File, s scene) error {
+	h, err := t.lockSoon(ctx, f, s)
+	if h == nil || err != nil {
+		return err
+	}
+	if t.opts.NoWait {
+		h.explainKernelLock()
+		return &HeldError{Holder: *h}
+	}
+	if err := t.hopeless(f, *h); err != nil {
+		return err
+	}
+	h.explainKernelLock()
+	t.waitingFor(*h)
+	return flock.Lock(ctx, f)
+}
+
+// lockSoon takes the kernel lock or says who holds it.
+//
+// It tries for a moment. A kernel lock that no record explains may be held by
+// somebody who only looks and is about to give it back: a waiter that has been
+// granted the lock and finds a living record, or a holder between two of its
+// steps. One that a living record explains is busy at once.
+func (t *taker) lockSoon(ctx context.Context, f *os.File, s scene) (*Holder, error) {
+	var waited time.Duration
+	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+		err := flock.TryLock(f)
+		if !errors.Is(err, flock.ErrBusy) {
+			return nil, err
+		}
+		h, err := t.look(f, s)
+		if err != nil {
+			return nil, err
+		}
+		if waited >= t.patience(h) || ctx.Err() != nil {
+			return h, nil
+		}
+		time.Sleep(pause)
+		waited += pause
+	}
+}
+
+// patience is how long to try for a kernel lock that is busy. What an earlier
+// image of this very process left is ours to take over at once, ahead of the
+// whole queue of waiters, each of which may have to look at the record and give
+// way. Anybody else who can wait queues up, as the kernel's order of arrival is
+// the fairest.
+func (t *taker) patience(h *Holder) time.Duration {
+	switch {
+	case h.Identity == DescriptorClosed:
+		return 2 * time.Second
+	case t.opts.NoWait && (h.State == Free || h.State == Abandoned):
+		return 100 * time.Millisecond
+	}
+	return 0
+}
+
+// look judges the file without the kernel lock. It fails with a
+// [*DeadlockError] when the record is of this very process, which must not
+// even queue up for it.
+func (t *taker) look(f *os.File, s scene) (*Holder, error) {
+	content, err := readOurs(f)
+	if err != nil {
+		return nil, err
+	}
+	h := t.holder(content, s.judgeContent(content))
+	if h.Self {
+		return nil, &DeadlockError{*h}
+	}
+	return h, nil
+}
+
+// hopeless refuses a wait without a limit that nobody but a process that waits
+// for us, or we ourselves, could end.
+func (t *taker) hopeless(f *os.File, h Holder) error {
+	if t.opts.Limited {
+		return nil
+	}
+	if h.State == Held && h.Blocker != nil && identity.IsAncestor(h.Blocker.PID) {
+		return &DeadlockError{h}
+	}
+	// A descriptor of this process can keep the kernel lock itself, inherited
+	// from a shell or from the command of a killed wrapper. A recorded owner
+	// that lives unlocks the whole description at its end; nobody else would.
+	if h.State == Held && h.Reason == ReasonOwner {
+		return nil
+	}
+	if fd, ok := fdprobe.OwnLock(f); ok {
+		h.Descriptor = fd
+		h.explainKernelLock()
+		return &DeadlockError{h}
+	}
+	return nil
+}
+
+func (t *taker) waitingFor(h Holder) {
+	if t.opts.Waiting != nil {
+		t.opts.Waiting(h)
+	}
+}
+
+// lookAgain is how often a record is read again while its process lives without
+// the kernel lock. The end of the process is noticed at once.
+const lookAgain = 100 * time.Millisecond
+
+// awaitRecord waits, without the kernel lock, for the record to change or for
+// its process to end.
+func (t *taker) awaitRecord(ctx context.Context, f *os.File, s scene, h Holder) error {
+	if h.Self {
+		return &DeadlockError{h}
+	}
+	if t.opts.NoWait {
+		return &HeldError{Holder: h}
+	}
+	if err := t.hopeless(f, h); err != nil {
+		return err
+	}
+	t.waitingFor(h)
+	for {
+		if ctx.Err() != nil {
+			return &HeldError{Holder: h, TimedOut: true}
+		}
+		wait := lookAgain
+		if deadline, ok := ctx.Deadline(); ok {
+			wait = min(wait, max(time.Until(deadline), 0))
+		}
+		if h.State == Held && h.Blocker != nil {
+			identity.AwaitEnd(*h.Blocker, wait)
+		} else {
+			time.Sleep(wait)
+		}
+		if changed, err := t.changed(f, s, h); changed || err != nil {
+			return err
+		}
+	}
+}
+
+// changed reports whether the file no longer says what h says of it.
+func (t *taker) changed(f *os.File, s scene, h Holder) (bool, error) {
+	named, err := pathNames(f)
+	if err != nil || !named {
+		return !named, err
+	}
+	content, err := readOurs(f)
+	if err != nil {
+		return false, err
+	}
+	if content.Kind != Valid || !content.Record.sameHold(h.Record) {
+		return true, nil
+	}
+	j := s.judgeContent(content)
+	return j.State != h.State || j.Reason != h.Reason, nil
+}
+
+// explain makes the end of a wait in the kernel an error that names the
+// holder. The file that waited is not ours any more: it is read afresh.
+func (t *taker) explain(err error) error {
+	if !flock.Abandoned(err) {
+		return err
+	}
+	report, errInspect := Inspect(t.path)
+	if errInspect != nil {
+		return errInspect
+	}
+	h := report.holder()
+	h.explainKernelLock()
+	return &HeldError{Holder: h, TimedOut: true}
+}
+
+// explainKernelLock: the kernel lock is held, so whatever the record says, the
+// lock is held.
+func (h *Holder) explainKernelLock() {
+	switch h.State {
+	case Held:
+	case UnknownState:
+		h.State = Held
+	default:
+		h.State, h.Reason = Held, ReasonKernelLock
+	}
+}
+
+// record is what this taker writes.
+func (t *taker) record(before Content, s scene) Record {
+	acquired := now()
+	uid := os.Getuid()
+	r := Record{
+		Version:    formatVersion,
+		State:      StateHeld,
+		Generation: 1,
+		Owner:      &s.self,
+		Mode:       t.opts.Mode,
+		Inherits:   t.opts.Inherits,
+		Inode:      s.inode,
+		Host:       hostName(),
+		User:       userName(),
+		UID:        &uid,
+		Label:      t.opts.Label,
+		Acquired:   &acquired,
+	}
+	if before.Kind == Valid {
+		r.Generation = before.Record.Generation + 1
+	}
+	if t.opts.Command != "" {
+		r.Command = &Command{Name: t.opts.Command}
+	}
+	return r
+}
+
+// CheckLabel says what keeps a label from standing in a record.
+func CheckLabel(label string) error {
+	if err := cleanLabel(label); err != nil {
+		return fmt.Errorf("the label %w", err)
+	}
+	return nil
+}

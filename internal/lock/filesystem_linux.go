@@ -1,0 +1,36 @@
+package lock
+
+import (
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// isLocal reports whether f is on a file system that belongs to this machine
+// alone and keeps its inode numbers: only the known ones do. FUSE is not among
+// them, for anything can be behind it, nor the shared folders of virtual
+// machines, nor FAT and its kin, which number a file anew each time they forget
+// it. statfs(2) lists the numbers.
+func isLocal(f *os.File) bool {
+	const (
+		xfsMagic      = 0x58465342
+		zfsMagic      = 0x2fc12fc1
+		bcachefsMagic = 0xca451a4e
+	)
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(f.Fd()), &st) != nil {
+		return false
+	}
+	return slices.Contains([]int64{
+		unix.EXT4_SUPER_MAGIC, // ext2 and ext3 too
+		unix.TMPFS_MAGIC,
+		unix.RAMFS_MAGIC,
+		unix.OVERLAYFS_SUPER_MAGIC,
+		unix.BTRFS_SUPER_MAGIC,
+		unix.F2FS_SUPER_MAGIC,
+		xfsMagic,
+		zfsMagic,
+		bcachefsMagic,
+	}, int64(uint32(st.Type))) // a signed 32-bit number on some machines
+}

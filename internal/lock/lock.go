@@ -1,0 +1,143 @@
+// Package lock is xlock's policy: what stands in a lock file, what that means,
+// and how the lock is taken, waited for, given back and reclaimed.
+//
+// # The rule
+//
+// A lock this process holds is a descriptor it holds. A holder keeps the
+// descriptor with which it took the lock open until it releases, and with it
+// the kernel's flock(2) lock on the file. The record in the file says who that
+// is; it explains the lock, and never overrules the kernel: whoever holds
+// flock(2) on the file holds the lock, whatever the record says.
+//
+// # Two questions
+//
+// Nobody takes the lock without the answer to both: does the kernel give it
+// (flock(2)), and does the record name somebody who is still there ([Judge])?
+// The second catches what the first cannot see: a command that closed the
+// descriptor it had inherited and outlived its killed wrapper.
+//
+// docs/design.md gives the reasons.
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"xlock/internal/fdprobe"
+	"xlock/internal/flock"
+	"xlock/internal/identity"
+)
+
+// Mode is how a holder keeps its hold.
+type Mode string
+
+const (
+	// Fork: a wrapper holds the lock while its command runs as its child.
+	Fork Mode = "fork"
+	// Exec: the command's own process holds it. Nobody is left to write the
+	// release, so such an owner that has ended has simply released.
+	Exec Mode = "exec"
+	// Descriptor: a program holds it in its own process.
+	Descriptor Mode = "descriptor"
+)
+
+// Lock is a hold. Its descriptor is close-on-exec: an image that replaces
+// itself loses it.
+type Lock struct {
+	file   *os.File
+	record Record
+}
+
+// File is the descriptor with the kernel lock. It belongs to the Lock.
+func (l *Lock) File() *os.File { return l.file }
+
+// Generation grows with every acquisition of this lock file (a fencing token).
+func (l *Lock) Generation() uint64 { return l.record.Generation }
+
+// Started adds the command to the record, so that it keeps the lock should the
+// holder be killed. Call it when the command runs and has not been waited for.
+func (l *Lock) Started(pid int, name string) error {
+	p := identity.Of(pid)
+	l.record.Command = &Command{PID: pid, Start: p.Start, PidfdID: p.PidfdID, Name: name}
+	return l.record.writeTo(l.file)
+}
+
+// ErrLost: the lock file was deleted, replaced or overwritten under its holder,
+// so that somebody else may have held the lock meanwhile.
+var ErrLost = errors.New("the lock file was deleted, replaced or overwritten while it was held")
+
+// Release records the release with the command's outcome and gives the kernel
+// lock back, for all descriptors of the open file description: one that the
+// command left behind in a daemon keeps nothing. A file that is no longer this
+// hold's is left as it is: [ErrLost]. The kernel lock is given back in any
+// case. The Lock must not be used afterwards.
+func (l *Lock) Release(outcome *Outcome) error {
+	err := l.recordRelease(outcome)
+	if errUnlock := flock.Unlock(l.file); err == nil {
+		err = errUnlock
+	}
+	if errClose := l.file.Close(); err == nil {
+		err = errClose
+	}
+	return err
+}
+
+func (l *Lock) recordRelease(outcome *Outcome) error {
+	named, err := pathNames(l.file)
+	if err != nil {
+		return err
+	}
+	content, err := readContent(l.file)
+	if err != nil {
+		return err
+	}
+	if !named || content.Kind != Valid || !content.Record.sameHold(&l.record) {
+		return fmt.Errorf("%s: %w", l.file.Name(), ErrLost)
+	}
+	return l.record.released(outcome).writeTo(l.file)
+}
+
+// released is the record after the hold: who held it last, until when, and how
+// it ended.
+func (r Record) released(outcome *Outcome) *Record {
+	now := now()
+	r.State, r.Released, r.Outcome = StateFree, &now, outcome
+	return &r
+}
+
+// now is a moment as records hold it: UTC, to the millisecond.
+func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
+
+// pathNames reports whether f's path still names f's file.
+//
+// It proves that a process that opens the path now gets this inode and so
+// meets our kernel lock. It does not prove that this stays so: the file can be
+// replaced right after. Nobody who keeps to the rules does that, so the check
+// is made once after the kernel lock was won, when a deletion during the wait
+// shows, and once more at the release.
+func pathNames(f *os.File) (bool, error) {
+	ours, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	named, err := os.Lstat(f.Name())
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(ours, named), err
+}
+
+// hold turns a won kernel lock into a hold: marks the descriptor, then writes
+// the record. In the other order a thread that probes in between would find a
+// record of this process without its descriptor, and rob it.
+func hold(f *os.File, r Record) (*Lock, error) {
+	if err := fdprobe.MarkHold(f); err != nil {
+		return nil, err
+	}
+	if err := r.writeTo(f); err != nil {
+		return nil, err
+	}
+	return &Lock{file: f, record: r}, nil
+}

@@ -1,0 +1,62 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"xlock/internal/flock"
+)
+
+// Reclaim frees the lock at path if its owner is proven gone, under the same
+// guard as a taker: with the kernel lock, and judging again what stands in the
+// file then. The record keeps telling who held it. It fails with a
+// [*HeldError] or [*DeadlockError], and changes nothing, if somebody holds the
+// lock or may hold it.
+//
+// The judgement is the one that was found: Abandoned if this call freed the
+// lock, Free if there was nothing to do. Nothing is created.
+func Reclaim(path string) (*Report, error) {
+	for {
+		report, err := reclaimOnce(path)
+		if !errors.Is(err, errReplaced) {
+			return report, err
+		}
+	}
+}
+
+func reclaimOnce(path string) (*Report, error) {
+	report, err := Inspect(path)
+	if err != nil || report.Reason == ReasonNoFile {
+		return report, err
+	}
+	f, err := openExisting(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return reclaimFile(path, f)
+}
+
+func reclaimFile(path string, f *os.File) (*Report, error) {
+	t := &taker{path: path, opts: Options{NoWait: true}, scene: newScene}
+	s, err := t.scene(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.lockKernel(context.Background(), f, s); err != nil {
+		return nil, err
+	}
+	defer flock.Unlock(f)
+	content, j, err := judgeWon(f, s)
+	if err != nil {
+		return nil, err
+	}
+	switch j.State {
+	case Abandoned:
+		err = content.Record.released(nil).writeTo(f)
+	case Held, UnknownState:
+		err = &HeldError{Holder: *t.holder(content, j)}
+	}
+	return &Report{Path: path, Judgement: j, Content: content}, err
+}

@@ -1,0 +1,241 @@
+package lock
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"xlock/internal/identity"
+)
+
+// The states of a record.
+const (
+	StateHeld = "held"
+	StateFree = "free"
+)
+
+const (
+	// formatVersion is the value of the field "xlock".
+	formatVersion = 1
+	// mostBytes is the longest record, with its newline. A pwrite(2) of one
+	// page at offset 0 is not torn by a kill (measured on ext4 and tmpfs,
+	// Linux 6.18).
+	mostBytes = 4096
+	// MostLabelBytes is the longest label.
+	MostLabelBytes = 1024
+)
+
+// Record is the one line of JSON in a lock file. Its field names are part of
+// xlock's interface. What is not known is left out.
+type Record struct {
+	Version    int               `json:"xlock"`
+	State      string            `json:"state"`
+	Generation uint64            `json:"generation"`
+	Owner      *identity.Process `json:"owner,omitempty"`
+	Command    *Command          `json:"command,omitempty"`
+	Mode       Mode              `json:"mode,omitempty"`
+	Inherits   bool              `json:"inherits"` // the command got the descriptor too
+	Inode      uint64            `json:"inode,omitempty"`
+	Host       string            `json:"host,omitempty"`
+	User       string            `json:"user,omitempty"`
+	UID        *int              `json:"uid,omitempty"`
+	Label      string            `json:"label,omitempty"`
+	Acquired   *time.Time        `json:"acquired,omitempty"`
+	Released   *time.Time        `json:"released,omitempty"`
+	Outcome    *Outcome          `json:"outcome,omitempty"`
+}
+
+// Command is the process that runs under the lock. It shares the owner's
+// machine, boot and namespaces. Without a PID it is the owner's own process.
+// The file outlives the command and others may read it, so only the name is
+// kept, not the arguments.
+type Command struct {
+	PID     int    `json:"pid,omitempty"`
+	Start   string `json:"start,omitempty"`
+	PidfdID string `json:"pidfd_id,omitempty"`
+	Name    string `json:"name,omitempty"`
+}
+
+// Outcome is how a command ended: its exit status, or the name of the signal
+// that ended it.
+type Outcome struct {
+	Exit   *int   `json:"exit,omitempty"`
+	Signal string `json:"signal,omitempty"`
+}
+
+// commandProcess identifies the command, and is nil where it is the owner's
+// process or not recorded.
+func (r *Record) commandProcess() *identity.Process {
+	if r.Owner == nil || r.Command == nil || r.Command.PID == 0 {
+		return nil
+	}
+	p := *r.Owner
+	p.PID, p.Start, p.PidfdID = r.Command.PID, r.Command.Start, r.Command.PidfdID
+	return &p
+}
+
+// sameHold reports whether two records are of one acquisition.
+func (r *Record) sameHold(other *Record) bool {
+	return r.State == other.State && r.Generation == other.Generation &&
+		r.Owner != nil && other.Owner != nil && *r.Owner == *other.Owner
+}
+
+// Kind says what a lock file holds.
+type Kind string
+
+const (
+	// Empty: nothing, as after its creation.
+	Empty Kind = "empty"
+	// Valid: a whole record.
+	Valid Kind = "record"
+	// Unreadable: a record that cannot be understood: torn, filled with NULs
+	// by a crash, longer than a record can be, or of a later version of
+	// xlock. The kernel lock alone decides.
+	Unreadable Kind = "unreadable"
+	// Foreign: something else. Nobody's file is ever overwritten.
+	Foreign Kind = "foreign"
+)
+
+// Content is what stands in a lock file.
+type Content struct {
+	Kind   Kind
+	Record *Record // only when Valid
+	Why    string  // only when Unreadable: torn, malformed, nul-filled, too-long, future-version
+}
+
+// magic begins every record. What begins with it, or is cut off within it, is
+// ours.
+var magic = []byte(`{"xlock":`)
+
+// readContent reads f from its beginning. Without the kernel lock a writer can
+// be at work, and the text can be half of one record and half of the next: two
+// reads in a row that agree are taken for a whole one. That is enough for a
+// message and for a refusal; what is taken is judged under the lock.
+func readContent(f *os.File) (Content, error) {
+	const mostReads = 10
+	var last []byte
+	for range mostReads {
+		text := make([]byte, mostBytes+1)
+		n, err := f.ReadAt(text, 0)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return Content{}, err
+		}
+		if last != nil && bytes.Equal(last, text[:n]) {
+			break
+		}
+		last = text[:n]
+	}
+	return parse(last), nil
+}
+
+// parse takes the first mostBytes+1 bytes of a file, or all that it has.
+func parse(text []byte) Content {
+	const byteOrderMark = "\xef\xbb\xbf" // left by an editor
+	trimmed := bytes.TrimPrefix(text, []byte(byteOrderMark))
+	switch {
+	case len(text) == 0:
+		return Content{Kind: Empty}
+	case len(text) <= mostBytes && len(bytes.Trim(text, "\x00")) == 0:
+		return Content{Kind: Unreadable, Why: "nul-filled"}
+	case len(trimmed) < len(magic) && bytes.HasPrefix(magic, trimmed):
+		return Content{Kind: Unreadable, Why: "torn"}
+	case !bytes.HasPrefix(trimmed, magic):
+		return Content{Kind: Foreign}
+	}
+	line, _, ended := bytes.Cut(trimmed, []byte("\n"))
+	switch {
+	case !ended && len(text) > mostBytes:
+		return Content{Kind: Unreadable, Why: "too-long"}
+	case !ended:
+		return Content{Kind: Unreadable, Why: "torn"}
+	}
+	return parseLine(line)
+}
+
+func parseLine(line []byte) Content {
+	var version struct {
+		Version int `json:"xlock"`
+	}
+	if json.Unmarshal(line, &version) == nil && version.Version > formatVersion {
+		return Content{Kind: Unreadable, Why: "future-version"}
+	}
+	var r Record
+	if err := json.Unmarshal(line, &r); err != nil || !r.complete() {
+		return Content{Kind: Unreadable, Why: "malformed"}
+	}
+	return Content{Kind: Valid, Record: &r}
+}
+
+func (r *Record) complete() bool {
+	switch r.State {
+	case StateFree:
+		return r.Version == formatVersion
+	case StateHeld:
+		return r.Version == formatVersion && r.Owner != nil
+	}
+	return false
+}
+
+// encode gives the record's line, newline included.
+func (r *Record) encode() ([]byte, error) {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		return nil, err
+	}
+	if line.Len() > mostBytes {
+		return nil, fmt.Errorf("the record would take %d bytes, more than %d", line.Len(), mostBytes)
+	}
+	return line.Bytes(), nil
+}
+
+// writeTo puts the record at the beginning of f, in place, with one pwrite(2),
+// and then cuts off what a longer one left behind. The caller holds the kernel
+// lock. A write that fails half-way (a full disk, a quota) puts back what stood
+// there, so that the generation is not lost with it.
+//
+// There is no fsync(2): a record means nothing after the next boot.
+func (r *Record) writeTo(f *os.File) error {
+	line, err := r.encode()
+	if err != nil {
+		return err
+	}
+	before := make([]byte, mostBytes)
+	n, err := f.ReadAt(before, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	written, err := f.WriteAt(line, 0)
+	if err == nil {
+		err = f.Truncate(int64(len(line)))
+	}
+	if err != nil && written > 0 {
+		restore(f, before[:n])
+	}
+	return err
+}
+
+// restore is best effort: should it fail as well, the record is torn, which
+// everybody treats as none.
+func restore(f *os.File, before []byte) {
+	if _, err := f.WriteAt(before, 0); err == nil && len(before) < mostBytes {
+		_ = f.Truncate(int64(len(before)))
+	}
+}
+
+// cleanLabel reports whether a label can stand in a record and in a message.
+func cleanLabel(label string) error {
+	switch {
+	case len(label) > MostLabelBytes:
+		return fmt.Errorf("has %d bytes, more than %d", len(label), MostLabelBytes)
+	case slices.ContainsFunc([]rune(label), notPrintable):
+		return errors.New("holds characters that cannot be printed")
+	}
+	return nil
+}
