@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
+	"xlock/internal/lock"
 	"xlock/internal/testenv"
 )
 
@@ -26,10 +28,23 @@ func TestMain(m *testing.M) {
 // TestScript runs testdata/script, one file per behaviour. Beside the commands
 // of testscript there are:
 //
-//	status N COMMAND...  run it and compare its exit status; 128+S for a signal S
-//	signal NAME N        send a signal to the Nth background job, from 0
-//	same FILE FILE       compare two files byte for byte
-//	[need:TOOL]          the machine has it; in strict mode it must
+//	status N COMMAND...           run it and compare how it ended: an exit status, or a
+//	                              signal's name like SIGTERM
+//	refuse N PATTERN COMMAND...   status, and all output is one line of xlock's on standard
+//	                              error that matches
+//	signal NAME N                 send a signal to the Nth background job, from 0; after
+//	                              KILL the job has ended
+//	queued LOCK N                 wait until N processes wait for the lock in the kernel
+//	snapshot FILE...              remember what each file is, or that there is none
+//	unchanged FILE...             fail unless it is still what it was at the snapshot:
+//	                              inode, mode, times and bytes
+//	same FILE FILE                compare two files byte for byte
+//	json FILE [FIELD=VALUE...]    each line is an object of 'inspect --json' with these values
+//	forge FILE FIELD=VALUE...     write other values into a record, in place
+//	[need:TOOL]                   the machine has it; in strict mode it must
+//
+// A FIELD is a path like owner.pid or holders.0.pid; a VALUE that begins with @
+// is the content of a file, and an empty one stands for no such field.
 //
 // A script never sleeps to wait for something. It uses FIFOs: 'cat ready' ends
 // when a command writes to it, and 'read x <go' keeps one until told.
@@ -39,20 +54,38 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") == "1",
-		Setup: func(env *testscript.Env) error {
-			tools := filepath.Join(testenv.Root(), ".tools", "bin")
-			// The race detector would hold up each exit for a second.
-			env.Setenv("GORACE", "atexit_sleep_ms=0")
-			env.Setenv("PATH", env.Getenv("PATH")+string(filepath.ListSeparator)+tools)
-			return nil
-		},
-		Condition: condition,
+		Setup:               setup,
+		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": cmdStatus,
-			"signal": cmdSignal,
-			"same":   cmdSame,
+			"status":    cmdStatus,
+			"refuse":    cmdRefuse,
+			"signal":    cmdSignal,
+			"queued":    cmdQueued,
+			"snapshot":  cmdSnapshot,
+			"unchanged": cmdUnchanged,
+			"same":      cmdSame,
+			"json":      cmdJSON,
+			"forge":     cmdForge,
 		},
 	})
+}
+
+func setup(env *testscript.Env) error {
+	path := env.Getenv("PATH")
+	tools := filepath.Join(testenv.Root(), ".tools", "bin")
+	// The race detector would hold up each exit for a second.
+	env.Setenv("GORACE", "atexit_sleep_ms=0")
+	env.Setenv("PATH", path+string(filepath.ListSeparator)+tools)
+	env.Values[snapshotsKey{}] = snapshots{}
+	// Scripts run xlock as other users too: let them reach it and the work
+	// directory.
+	bin, _, _ := strings.Cut(path, string(filepath.ListSeparator))
+	for _, dir := range []string{filepath.Dir(bin), filepath.Dir(env.WorkDir), env.WorkDir} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // condition answers [need:TOOL]. That a tool is missing is an error in strict
@@ -71,28 +104,42 @@ func condition(cond string) (bool, error) {
 
 func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: status N COMMAND...")
+		ts.Fatalf("usage: status N|SIGNAL COMMAND...")
 	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	if got := exitCodeOf(ts, ts.Exec(args[1], args[2:]...)); got != want {
-		ts.Fatalf("status %d, want %d", got, want)
+	if got := end(ts, ts.Exec(args[1], args[2:]...)); got != args[0] {
+		ts.Fatalf("ended with %s, want %s", got, args[0])
 	}
 }
 
-func exitCodeOf(ts *testscript.TestScript, err error) int {
+// end is how a command ended: its exit status, or the name of the signal.
+func end(ts *testscript.TestScript, err error) string {
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		return 0
+		return "0"
 	case errors.As(err, &exit):
 		if ws := exit.Sys().(syscall.WaitStatus); ws.Signaled() {
-			return 128 + int(ws.Signal())
+			return unix.SignalName(ws.Signal())
 		}
-		return exit.ExitCode()
+		return strconv.Itoa(exit.ExitCode())
 	}
 	ts.Fatalf("%v", err)
-	return 0
+	return ""
+}
+
+func cmdRefuse(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: refuse N PATTERN COMMAND...")
+	}
+	pattern, err := regexp.Compile("^xlock: .*(" + args[1] + ").*\n$")
+	ts.Check(err)
+	cmdStatus(ts, false, append(args[:1:1], args[2:]...))
+	if stdout := ts.ReadFile("stdout"); stdout != "" {
+		ts.Fatalf("standard output is not empty: %q", stdout)
+	}
+	if stderr := ts.ReadFile("stderr"); !pattern.MatchString(stderr) {
+		ts.Fatalf("standard error is not one line that matches %s: %q", pattern, stderr)
+	}
 }
 
 // cmdSignal goes by the order in which the jobs were started, since their
@@ -108,6 +155,38 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("no such signal or background job: %v", args)
 	}
 	ts.Check(jobs[n].Process.Signal(sig))
+	if sig == unix.SIGKILL {
+		awaitEnd(ts, jobs[n].Process.Pid)
+	}
+}
+
+// awaitEnd leaves the reaping to testscript, which may have done it already:
+// ECHILD.
+func awaitEnd(ts *testscript.TestScript, pid int) {
+	err := error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+	}
+	if !errors.Is(err, unix.ECHILD) {
+		ts.Check(err)
+	}
+}
+
+// cmdQueued looks again and again, as the kernel tells nobody that somebody
+// has begun to wait.
+func cmdQueued(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: queued LOCK N")
+	}
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	for {
+		report, err := lock.Inspect(ts.MkAbs(args[0]))
+		ts.Check(err)
+		if len(report.Waiters) == want {
+			return
+		}
+	}
 }
 
 func cmdSame(ts *testscript.TestScript, neg bool, args []string) {

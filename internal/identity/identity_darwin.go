@@ -15,6 +15,7 @@ const stateZombie = 5
 func machineID() string {
 	var id [16]byte
 	var wait unix.Timespec
+	//lint:ignore SA1019 the wrapper in libSystem would need cgo
 	_, _, errno := unix.Syscall(unix.SYS_GETHOSTUUID,
 		uintptr(unsafe.Pointer(&id)), uintptr(unsafe.Pointer(&wait)), 0)
 	if errno != 0 || id == [16]byte{} {

@@ -38,7 +38,8 @@ type Holder struct {
 	Descriptor int
 }
 
-// HeldError: the lock was not taken, as somebody holds it or may hold it.
+// HeldError reports that the lock was not taken, as somebody holds it or may
+// hold it.
 type HeldError struct {
 	Holder
 	TimedOut bool // the context ended while waiting
@@ -48,8 +49,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s: %s (%s %s)", e.Path, e.State, e.Reason, e.Identity)
 }
 
-// DeadlockError: waiting would be for this very process, for one of its
-// ancestors, or for a descriptor of its own.
+// DeadlockError reports that a wait would be for this very process, for one of
+// its ancestors, or for a descriptor of its own.
 type DeadlockError struct{ Holder }
 
 func (e *DeadlockError) Error() string {

@@ -13,8 +13,8 @@ import (
 	"xlock/internal/fdprobe"
 )
 
-// ErrNotLockFile: the path names something that is neither empty nor a lock
-// file of xlock's, or no regular file at all. It was left as it is.
+// ErrNotLockFile says that the path names something that is neither empty nor a
+// lock file of xlock's, or no regular file at all. It was left as it is.
 var ErrNotLockFile = errors.New("not a lock file")
 
 // notLockFile says why. It matches [ErrNotLockFile].

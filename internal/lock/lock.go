@@ -64,8 +64,8 @@ func (l *Lock) Started(pid int, name string) error {
 	return l.record.writeTo(l.file)
 }
 
-// ErrLost: the lock file was deleted, replaced or overwritten under its holder,
-// so that somebody else may have held the lock meanwhile.
+// ErrLost says that the lock file was deleted, replaced or overwritten under its
+// holder, so that somebody else may have held the lock meanwhile.
 var ErrLost = errors.New("the lock file was deleted, replaced or overwritten while it was held")
 
 // Release records the release with the command's outcome and gives the kernel

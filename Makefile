@@ -1,0 +1,69 @@
+# make help tells what there is.
+
+GO      ?= go
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+# The tools of 'make lint' are pinned in tools.mod, so that go.mod stays small.
+TOOL := $(GO) tool -modfile=tools.mod
+
+# What must build. Only linux/amd64 is run by the tests.
+PLATFORMS := linux/amd64 linux/arm64 linux/arm darwin/amd64 darwin/arm64 freebsd/amd64 freebsd/arm64
+
+.PHONY: all
+all: ## build bin/xlock
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/xlock ./cmd/xlock
+
+.PHONY: install
+install: all ## install xlock into $(PREFIX)/bin
+	install -d '$(DESTDIR)$(PREFIX)/bin'
+	install -m 755 bin/xlock '$(DESTDIR)$(PREFIX)/bin/xlock'
+
+.PHONY: demo
+demo: all ## install xlock into ./bin and show its main job on a real lock
+	scripts/demo
+
+.PHONY: test
+test: ## run all tests, with the race detector; fetches what it lacks where it can
+	scripts/test
+
+.PHONY: check
+check: lint test ## everything that must hold before a change goes in
+
+.PHONY: lint
+lint: format vet staticcheck modules modern cross ## all of check but the tests
+
+.PHONY: format
+format:
+	@unformatted=$$($(TOOL) gofumpt -l cmd internal testdata) && \
+	if [ -n "$$unformatted" ]; then echo "not formatted by gofumpt: $$unformatted" >&2; exit 1; fi
+
+.PHONY: vet
+vet:
+	GOOS=linux $(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+	GOOS=freebsd $(GO) vet ./...
+
+.PHONY: staticcheck
+staticcheck:
+	printf '%s\n' 'linux: GOOS=linux' 'darwin: GOOS=darwin' 'freebsd: GOOS=freebsd' | \
+		$(TOOL) staticcheck -matrix ./...
+
+.PHONY: modules
+modules:
+	$(GO) mod tidy -diff
+
+.PHONY: modern
+modern:
+	$(GO) fix -diff ./...
+
+.PHONY: cross
+cross:
+	@set -e; for platform in $(PLATFORMS); do \
+		echo "build for $$platform"; \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build -o /dev/null ./cmd/xlock; \
+	done
+
+.PHONY: help
+help: ## show this
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile | expand -t 18

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// snapshots are the files of one script as 'snapshot' saw them.
+type snapshots map[string]string
+
+func cmdSnapshot(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: snapshot FILE...")
+	}
+	for _, name := range args {
+		snapshotsOf(ts)[name] = snapshot(ts, name)
+	}
+}
+
+func cmdUnchanged(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: unchanged FILE...")
+	}
+	for _, name := range args {
+		before, ok := snapshotsOf(ts)[name]
+		if !ok {
+			ts.Fatalf("no snapshot was taken of %s", name)
+		}
+		if now := snapshot(ts, name); now != before {
+			ts.Fatalf("%s has changed:\nbefore: %s\nnow:    %s", name, before, now)
+		}
+	}
+}
+
+func snapshotsOf(ts *testscript.TestScript) snapshots {
+	return ts.Value(snapshotsKey{}).(snapshots)
+}
+
+// snapshotsKey is where a script keeps its snapshots.
+type snapshotsKey struct{}
+
+// snapshot tells everything about a file that reading it does not change. The
+// bytes of a FIFO, a device or a directory are not read.
+func snapshot(ts *testscript.TestScript, name string) string {
+	path := ts.MkAbs(name)
+	info, err := os.Lstat(path)
+	if os.IsNotExist(err) {
+		return "no such file"
+	}
+	ts.Check(err)
+	st := info.Sys().(*syscall.Stat_t)
+	text := fmt.Sprintf("inode %d, %v, uid %d, %d bytes, modified %d, changed %d",
+		st.Ino, info.Mode(), st.Uid, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
+	if info.Mode().IsRegular() {
+		bytes, err := os.ReadFile(path)
+		ts.Check(err)
+		text += fmt.Sprintf(": %q", bytes)
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := os.Readlink(path)
+		ts.Check(err)
+		text += " -> " + target
+	}
+	return text
+}
+
+func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: json FILE [FIELD=VALUE...]")
+	}
+	always := []string{"lock", "state", "reason", "holders", "waiters", "warnings"}
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		object := decode(ts, line)
+		for _, name := range always {
+			if _, ok := object[name]; !ok {
+				ts.Fatalf("no field %s in %s", name, line)
+			}
+		}
+		for _, arg := range args[1:] {
+			field, want := assignment(ts, arg)
+			if got := textOf(lookup(object, field)); got != want {
+				ts.Fatalf("%s is %q, want %q, in %s", field, got, want, line)
+			}
+		}
+	}
+}
+
+// cmdForge keeps the file's inode, which the record names.
+func cmdForge(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: forge FILE FIELD=VALUE...")
+	}
+	record := decode(ts, ts.ReadFile(args[0]))
+	for _, arg := range args[1:] {
+		field, value := assignment(ts, arg)
+		assign(ts, record, field, value)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), encode(ts, record), 0o666))
+}
+
+// encode writes the field that every record begins with first.
+func encode(ts *testscript.TestScript, record map[string]any) []byte {
+	const first = "xlock"
+	rest := maps.Clone(record)
+	delete(rest, first)
+	text, err := json.Marshal(rest)
+	ts.Check(err)
+	return fmt.Appendf(nil, "{%q:%v,%s\n", first, record[first], bytes.TrimPrefix(text, []byte("{")))
+}
+
+func decode(ts *testscript.TestScript, line string) map[string]any {
+	d := json.NewDecoder(strings.NewReader(line))
+	d.UseNumber()
+	var object map[string]any
+	ts.Check(d.Decode(&object))
+	if d.More() {
+		ts.Fatalf("more than one object in %s", line)
+	}
+	return object
+}
+
+// assignment splits FIELD=VALUE.
+func assignment(ts *testscript.TestScript, arg string) (field, value string) {
+	field, value, ok := strings.Cut(arg, "=")
+	if !ok {
+		ts.Fatalf("no FIELD=VALUE: %s", arg)
+	}
+	if file, ok := strings.CutPrefix(value, "@"); ok {
+		value = strings.TrimSpace(ts.ReadFile(file))
+	}
+	return field, value
+}
+
+// lookup gives nil for a field that is not there.
+func lookup(value any, field string) any {
+	for name := range strings.SplitSeq(field, ".") {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i >= len(v) {
+				return nil
+			}
+			value = v[i]
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+func textOf(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// assign keeps a string a string; what is written as JSON is taken as such.
+func assign(ts *testscript.TestScript, record map[string]any, field, value string) {
+	names := strings.Split(field, ".")
+	last := names[len(names)-1]
+	object := record
+	if within := names[:len(names)-1]; len(within) > 0 {
+		var ok bool
+		if object, ok = lookup(record, strings.Join(within, ".")).(map[string]any); !ok {
+			ts.Fatalf("the record has no object for %s", field)
+		}
+	}
+	_, isString := object[last].(string)
+	quoted := strings.HasPrefix(value, `"`)
+	var parsed any
+	switch {
+	case value == "":
+		delete(object, last)
+	case (quoted || !isString) && json.Unmarshal([]byte(value), &parsed) == nil:
+		object[last] = parsed
+	default:
+		object[last] = value
+	}
+}
+
