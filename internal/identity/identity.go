@@ -172,7 +172,7 @@ func judgeSighting(p, self Process, s sighting) Finding {
 		return Finding{Gone, ProcessReplaced}
 	case p.PidfdID != "" && s.pidfdID != "" && !sameID:
 		return Finding{Gone, ProcessReplaced}
-	case comparable && p.Start != s.start:
+	case !sameID && comparable && p.Start != s.start:
 		return Finding{Gone, ProcessReplaced}
 	case !sameID && !startKnown:
 		return Finding{Unknown, NotVisible}

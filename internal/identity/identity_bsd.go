@@ -70,12 +70,13 @@ func awaitEnd(p Process, limit time.Duration) {
 	watch := make([]unix.Kevent_t, 1)
 	unix.SetKevent(&watch[0], p.PID, unix.EVFILT_PROC, unix.EV_ADD|unix.EV_ONESHOT)
 	watch[0].Fflags = unix.NOTE_EXIT
-	if _, err := unix.Kevent(queue, watch, nil, nil); err != nil {
+	_, err = unix.Kevent(queue, watch, nil, nil)
+	if Judge(p, true).Liveness == Gone {
+		return // it ended before the watch stood
+	}
+	if err != nil {
 		time.Sleep(limit)
 		return
-	}
-	if finding := Judge(p, true); finding.Liveness == Gone {
-		return // it ended before the watch stood
 	}
 	deadline := time.Now().Add(limit)
 	_ = eintr.Retry(func() error {

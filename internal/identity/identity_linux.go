@@ -55,7 +55,8 @@ func firstLine(path string) string {
 }
 
 func namespaceID(kind string) string {
-	link, err := os.Readlink("/proc/self/ns/" + kind)
+	// Those of a main thread that has called pthread_exit(3) cannot be read.
+	link, err := os.Readlink("/proc/thread-self/ns/" + kind)
 	if err != nil {
 		return ""
 	}
@@ -85,8 +86,9 @@ func look(pid int) sighting {
 		unix.Close(fd)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EINVAL):
 		// No thread group leader has this number: ENOENT as of Linux 6.18
-		// (measured), EINVAL on older kernels (pidfd_open(2)).
-		s.thread = true
+		// (measured), EINVAL on older kernels (pidfd_open(2)). A sandbox that
+		// refuses the call altogether refuses it for ourselves too.
+		s.thread = pidfdWorks()
 	}
 	if procIsOurs() {
 		s.addProc("/proc/" + strconv.Itoa(pid))
@@ -102,6 +104,14 @@ func look(pid int) sighting {
 // we were not allowed to ask.
 func exists(pid int) bool {
 	return !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+}
+
+func pidfdWorks() bool {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err == nil
 }
 
 // addProc adds what dir, a /proc/PID, tells.
@@ -188,8 +198,10 @@ func ended(pidfd int, limit time.Duration) bool {
 
 func awaitEnd(p Process, limit time.Duration) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
-	if err != nil {
-		time.Sleep(limit)
+	if err != nil { // it has ended, or pidfds are not to be had
+		if Judge(p, true).Liveness != Gone {
+			time.Sleep(limit)
+		}
 		return
 	}
 	defer unix.Close(fd)

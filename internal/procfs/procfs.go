@@ -39,7 +39,7 @@ func ParseStat(text string) (Stat, error) {
 	}
 	const start = 22 - 3 // the fields behind the name begin with field 3
 	fields := strings.Fields(text[closed+1:])
-	if len(fields) <= start || len(fields[0]) != 1 {
+	if len(fields) <= start+1 || len(fields[0]) != 1 {
 		return Stat{}, malformed("stat has too few fields", text)
 	}
 	pid, errPID := strconv.Atoi(strings.TrimSpace(text[:opened]))

@@ -37,11 +37,17 @@ func Need(t testing.TB, needs ...string) {
 
 // Missing says why a need is not met, and is empty if it is.
 func Missing(need string) string {
-	if need == "root" {
+	switch need {
+	case "root":
 		if os.Geteuid() != 0 {
 			return "it must run as root"
 		}
 		return ""
+	case "unshare":
+		// Root of a plain container has the program, but not the right.
+		if err := exec.Command("unshare", "--mount", "true").Run(); err != nil && os.Geteuid() == 0 {
+			return "unshare does not work here"
+		}
 	}
 	if _, err := exec.LookPath(Tool(need)); err != nil {
 		return fmt.Sprintf("there is no %s", need)
