@@ -50,7 +50,7 @@ EXIT STATUS
 }
 
 func runInspect(w io.Writer, opts inspectOptions, paths []string) error {
-	if len(paths) == 0 {
+	if len(paths) == 0 || slices.Contains(paths, "") {
 		return usageError{"no lock file given; usage: xlock inspect LOCK..."}
 	}
 	if opts.json && opts.is != "" {

@@ -12,6 +12,9 @@ func main() {
 
 // run is main, with the exit status as its result.
 func run() int {
+	if err := checkDescriptors(); err != nil {
+		return exitStatus(err)
+	}
 	err := newRootCommand().ExecuteContext(context.Background())
 	return exitStatus(err)
 }

@@ -112,13 +112,19 @@ func busy(err *lock.HeldError) string {
 	return prefix + heldBy(err.Holder) + "; see: xlock inspect " + shellQuote(err.Path)
 }
 
-func waiting(h lock.Holder) string { return "waiting: " + heldBy(h) }
+func waiting(h lock.Holder) string {
+	text := "waiting: " + heldBy(h)
+	if h.Ancestor {
+		text += ", an ancestor of this process, which perhaps waits for it"
+	}
+	return text
+}
 
 func wouldDeadlock(err *lock.DeadlockError) string {
 	const verdict = "deadlock: "
 	switch {
 	case err.Self:
-		return verdict + err.Path + " is held by this very process, pid " + strconv.Itoa(err.Record.Owner.PID)
+		return verdict + err.Path + " is held by this very process, pid " + strconv.Itoa(err.Blocker.PID)
 	case err.Descriptor >= 0:
 		return fmt.Sprintf("%s%s is kept locked by descriptor %d, which this process has inherited; close it first: exec %d>&-",
 			verdict, err.Path, err.Descriptor, err.Descriptor)
@@ -256,11 +262,7 @@ func personRecord(line func(name, value string), r *lock.Report, record *lock.Re
 		owner += fmt.Sprintf(", %s (%s)", r.Liveness, r.Identity)
 	}
 	line(who, owner)
-	if c := record.Command; c != nil && c.PID != 0 {
-		line("command", fmt.Sprintf("%s, pid %d", c.Name, c.PID))
-	} else if c != nil {
-		line("command", c.Name)
-	}
+	line("command", commandOf(record))
 	line("user", strings.TrimSpace(record.User+" "+onHost(record.Host)))
 	line("label", record.Label)
 	if record.Acquired != nil {
@@ -268,6 +270,17 @@ func personRecord(line func(name, value string), r *lock.Report, record *lock.Re
 	}
 	if record.Released != nil {
 		line("released", moment(*record.Released)+ended(record.Outcome))
+	}
+}
+
+func commandOf(record *lock.Record) string {
+	switch c := record.Command; {
+	case c == nil:
+		return ""
+	case c.PID == 0:
+		return c.Name
+	default:
+		return fmt.Sprintf("%s, pid %d", c.Name, c.PID)
 	}
 }
 

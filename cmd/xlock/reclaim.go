@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +39,7 @@ EXIT STATUS
 }
 
 func runReclaim(w io.Writer, dryRun bool, paths []string) error {
-	if len(paths) == 0 {
+	if len(paths) == 0 || slices.Contains(paths, "") {
 		return usageError{"no lock file given; usage: xlock reclaim LOCK..."}
 	}
 	var failure error

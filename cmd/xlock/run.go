@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -185,7 +186,8 @@ func runHolding(held *lock.Lock, opts runOptions, command *supervise.Command) er
 		return release(held, nil, startError{command.Exec()})
 	}
 	status, err := command.Run(func(pid int) {
-		if err := held.Started(pid, command.Name()); err != nil {
+		err := held.Started(pid, command.Name())
+		if err != nil && !errors.Is(err, lock.ErrLost) { // which the release will tell
 			say(os.Stderr, warning(err))
 		}
 	})
@@ -202,8 +204,12 @@ func runHolding(held *lock.Lock, opts runOptions, command *supervise.Command) er
 // export hands the lock on: its descriptor, unless -o keeps it back, and what
 // the environment says about it.
 func export(held *lock.Lock, opts runOptions) error {
+	path, err := filepath.Abs(held.File().Name())
+	if err != nil {
+		return err
+	}
 	environment := map[string]string{
-		"XLOCK_PATH":       held.File().Name(),
+		"XLOCK_PATH":       path,
 		"XLOCK_GENERATION": strconv.FormatUint(held.Generation(), 10),
 	}
 	os.Unsetenv("XLOCK_FD")

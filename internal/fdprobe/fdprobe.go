@@ -85,6 +85,10 @@ func Probe(f *os.File) (Answer, error) {
 // errUnproven: the list does not show the descriptor that the probe opened.
 var errUnproven = errors.New("the list of descriptors does not show a descriptor that was just opened")
 
+// firstProof: a fixed list shows 0, 1 and 2, which a program that closed its
+// standard input can get for a file that it opens.
+const firstProof = 3
+
 func probe(f *os.File, dirs []string) (Answer, error) {
 	fresh, err := os.OpenFile(f.Name(), probeFlags, 0)
 	if err != nil {
@@ -98,6 +102,11 @@ func probe(f *os.File, dirs []string) (Answer, error) {
 	if same, err := f.Stat(); err != nil || !os.SameFile(same, target) {
 		return Unknown, fmt.Errorf("%s: the path names another file by now", f.Name())
 	}
+	proof, err := unix.FcntlInt(fresh.Fd(), unix.F_DUPFD_CLOEXEC, firstProof)
+	if err != nil {
+		return Unknown, os.NewSyscallError("fcntl", err)
+	}
+	defer unix.Close(proof)
 	why := errUnproven
 	for _, dir := range dirs {
 		list, err := list(dir)
@@ -105,7 +114,7 @@ func probe(f *os.File, dirs []string) (Answer, error) {
 			why = err
 			continue
 		}
-		if answer, ok := judge(list, int(fresh.Fd()), target); ok {
+		if answer, ok := judge(list, proof, target); ok {
 			return answer, nil
 		}
 	}
@@ -142,11 +151,25 @@ func judge(fds []int, fresh int, target os.FileInfo) (answer Answer, proven bool
 		switch {
 		case fd == fresh:
 			proven = true
-		case isOn(fd, target) && !isMarked(fd):
+		case isHold(fd, target):
 			answer = Open
 		}
 	}
 	return answer, proven
+}
+
+// isHold looks at a duplicate, which stays what it is while other threads close
+// the number and use it again.
+func isHold(fd int, target os.FileInfo) bool {
+	if !isOn(fd, target) {
+		return false
+	}
+	pinned, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return !errors.Is(err, unix.EBADF) && !isMarked(fd)
+	}
+	defer unix.Close(pinned)
+	return isOn(pinned, target) && !isMarked(pinned)
 }
 
 func isOn(fd int, target os.FileInfo) bool {

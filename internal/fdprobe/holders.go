@@ -34,6 +34,7 @@ type Holders struct {
 func ListHolders(f *os.File) (Holders, error) { return listHolders(f) }
 
 // OwnLock returns a descriptor of this process, f itself aside, whose open file
-// description holds the flock(2) lock on f's file. Where that cannot be seen,
-// ok is false.
-func OwnLock(f *os.File) (fd int, ok bool) { return ownLock(f) }
+// description holds the flock(2) lock on f's file, and whether that is a hold:
+// one that is marked only looks, and is about to give the lock back or to become
+// a hold. Where that cannot be seen, ok is false.
+func OwnLock(f *os.File) (fd int, hold, ok bool) { return ownLock(f) }

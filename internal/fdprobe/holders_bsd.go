@@ -11,4 +11,4 @@ import (
 // without privileges.
 func listHolders(*os.File) (Holders, error) { return Holders{}, errors.ErrUnsupported }
 
-func ownLock(*os.File) (int, bool) { return 0, false }
+func ownLock(*os.File) (fd int, hold, ok bool) { return 0, false, false }

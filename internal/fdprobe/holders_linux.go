@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"xlock/internal/procfs"
@@ -22,7 +23,8 @@ func listHolders(f *os.File) (Holders, error) {
 }
 
 // addProcLocks reads /proc/locks, where a file goes by the device number of
-// its superblock and its inode.
+// its superblock and its inode. The list takes several read(2) and is not of
+// one moment: while others take and release locks a line can come twice.
 func (h *Holders) addProcLocks(f *os.File, info os.FileInfo) error {
 	device, err := superblock(f)
 	if err != nil {
@@ -36,9 +38,9 @@ func (h *Holders) addProcLocks(f *os.File, info os.FileInfo) error {
 	for _, lock := range procfs.ParseLocks(string(text)) {
 		switch {
 		case lock.Class != "FLOCK" || lock.Device != device || lock.Inode != inode:
-		case lock.Waiting:
+		case lock.Waiting: // several threads of one process can wait
 			h.Waiters = append(h.Waiters, lock.PID)
-		default:
+		case !slices.Contains(h.Holders, Holder{lock.PID, ProcLocks}):
 			h.Holders = append(h.Holders, Holder{lock.PID, ProcLocks})
 		}
 	}
@@ -48,11 +50,11 @@ func (h *Holders) addProcLocks(f *os.File, info os.FileInfo) error {
 // superblock finds the device number that /proc/locks uses for f's file. On
 // btrfs each subvolume has a st_dev of its own that no lock line shows.
 func superblock(f *os.File) (procfs.Device, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", f.Fd()))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/thread-self/fdinfo/%d", f.Fd()))
 	if err != nil {
 		return procfs.Device{}, err
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		return procfs.Device{}, err
 	}
@@ -124,10 +126,11 @@ func lockedDescriptor(dir string, target os.FileInfo, except int) (fd int, ok bo
 	return 0, false
 }
 
-func ownLock(f *os.File) (int, bool) {
+func ownLock(f *os.File) (fd int, hold, ok bool) {
 	target, err := f.Stat()
 	if err != nil {
-		return 0, false
+		return 0, false, false
 	}
-	return lockedDescriptor("/proc/self", target, int(f.Fd()))
+	fd, ok = lockedDescriptor("/proc/thread-self", target, int(f.Fd()))
+	return fd, ok && !isMarked(fd), ok
 }

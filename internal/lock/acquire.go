@@ -33,6 +33,8 @@ type Holder struct {
 	Path   string
 	Record *Record // nil if the lock file says nothing
 	Judgement
+	// Ancestor: the Blocker started this process, or one of its ancestors.
+	Ancestor bool
 	// Descriptor is a descriptor of this very process that keeps the kernel
 	// lock, or -1.
 	Descriptor int
@@ -156,7 +158,7 @@ func (t *taker) lockKernel(ctx context.Context, f *os.File, s scene) error {
 		h.explainKernelLock()
 		return &HeldError{Holder: *h}
 	}
-	if err := t.hopeless(f, *h); err != nil {
+	if err := t.hopeless(f, h); err != nil {
 		return err
 	}
 	h.explainKernelLock()
@@ -181,7 +183,7 @@ func (t *taker) lockSoon(ctx context.Context, f *os.File, s scene) (*Holder, err
 		if err != nil {
 			return nil, err
 		}
-		if waited >= t.patience(h) || ctx.Err() != nil {
+		if waited >= t.patience(f, h) || ctx.Err() != nil {
 			return h, nil
 		}
 		time.Sleep(pause)
@@ -193,13 +195,20 @@ func (t *taker) lockSoon(ctx context.Context, f *os.File, s scene) (*Holder, err
 // image of this very process left is ours to take over at once, ahead of the
 // whole queue of waiters, each of which may have to look at the record and give
 // way. Anybody else who can wait queues up, as the kernel's order of arrival is
-// the fairest.
-func (t *taker) patience(h *Holder) time.Duration {
+// the fairest. But not behind another thread of this very process, which is about
+// to give the kernel lock back or to make it a hold: that is refused, and to
+// wait for it could be to wait for ourselves.
+func (t *taker) patience(f *os.File, h *Holder) time.Duration {
 	switch {
 	case h.Identity == DescriptorClosed:
-		return 2 * time.Second
+		return time.Second
 	case t.opts.NoWait && (h.State == Free || h.State == Abandoned):
 		return 100 * time.Millisecond
+	case t.opts.NoWait:
+		return 0
+	}
+	if _, hold, ok := fdprobe.OwnLock(f); ok && !hold {
+		return time.Second
 	}
 	return 0
 }
@@ -221,23 +230,26 @@ func (t *taker) look(f *os.File, s scene) (*Holder, error) {
 
 // hopeless refuses a wait without a limit that nobody but a process that waits
 // for us, or we ourselves, could end.
-func (t *taker) hopeless(f *os.File, h Holder) error {
+func (t *taker) hopeless(f *os.File, h *Holder) error {
+	h.Ancestor = h.State == Held && h.Blocker != nil && identity.IsAncestor(h.Blocker.PID)
 	if t.opts.Limited {
 		return nil
 	}
-	if h.State == Held && h.Blocker != nil && identity.IsAncestor(h.Blocker.PID) {
-		return &DeadlockError{h}
+	if h.Ancestor {
+		return &DeadlockError{*h}
 	}
 	// A descriptor of this process can keep the kernel lock itself, inherited
 	// from a shell or from the command of a killed wrapper. A recorded owner
 	// that lives unlocks the whole description at its end; nobody else would.
+	// One that is marked belongs to another thread that takes this lock too, and
+	// gives it back or makes it a hold.
 	if h.State == Held && h.Reason == ReasonOwner {
 		return nil
 	}
-	if fd, ok := fdprobe.OwnLock(f); ok {
+	if fd, hold, ok := fdprobe.OwnLock(f); ok && hold {
 		h.Descriptor = fd
 		h.explainKernelLock()
-		return &DeadlockError{h}
+		return &DeadlockError{*h}
 	}
 	return nil
 }
@@ -255,13 +267,16 @@ const lookAgain = 100 * time.Millisecond
 // awaitRecord waits, without the kernel lock, for the record to change or for
 // its process to end.
 func (t *taker) awaitRecord(ctx context.Context, f *os.File, s scene, h Holder) error {
+	// That our own descriptors cannot be listed makes no difference to who it
+	// is that we would wait for.
+	h.Self = h.Self || h.Identity == DescriptorUnknown
 	if h.Self {
 		return &DeadlockError{h}
 	}
 	if t.opts.NoWait {
 		return &HeldError{Holder: h}
 	}
-	if err := t.hopeless(f, h); err != nil {
+	if err := t.hopeless(f, &h); err != nil {
 		return err
 	}
 	t.waitingFor(h)
@@ -347,7 +362,7 @@ func (t *taker) record(before Content, s scene) Record {
 		Acquired:   &acquired,
 	}
 	if before.Kind == Valid {
-		r.Generation = before.Record.Generation + 1
+		r.Generation = max(before.Record.Generation, before.Record.Generation+1) // never back to 0
 	}
 	if t.opts.Command != "" {
 		r.Command = &Command{Name: t.opts.Command}

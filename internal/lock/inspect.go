@@ -75,9 +75,10 @@ func inspectFile(path string, f *os.File) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		if sameContent(before, after) || look == mostLooks {
+		if same := sameContent(before, after); same || look == mostLooks {
 			r := &Report{Path: path, Judgement: s.judgeContent(after), Content: after}
 			r.addKernel(kernel, errKernel)
+			r.warn(same)
 			return r, nil
 		}
 		before = after
@@ -98,13 +99,23 @@ func (r *Report) addKernel(kernel fdprobe.Holders, err error) {
 	if err != nil {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the kernel's list of locks cannot be read: %v", err))
 	}
-	if len(r.Holders) == 0 {
-		return
+	if len(r.Holders) > 0 {
+		h := r.holder()
+		h.explainKernelLock()
+		r.Judgement = h.Judgement
 	}
-	h := r.holder()
-	h.explainKernelLock()
-	r.Judgement = h.Judgement
-	if r.State == Held && r.Blocker != nil && !r.shows(r.Blocker) {
+}
+
+// warn adds what a person should know besides. consistent is whether the record
+// and the kernel's answer are of one moment.
+func (r *Report) warn(consistent bool) {
+	if r.Content.Kind == Unreadable {
+		r.Warnings = append(r.Warnings, "the record cannot be read: it is "+r.Content.Why)
+	}
+	switch {
+	case !consistent:
+		r.Warnings = append(r.Warnings, "the lock changes hands faster than it can be looked at")
+	case len(r.Holders) > 0 && r.Reason == ReasonOwner && r.Blocker != nil && !r.shows(r.Blocker):
 		r.Warnings = append(r.Warnings, "the kernel shows another holder than the record")
 	}
 }

@@ -57,15 +57,18 @@ const (
 
 // Judgement is a verdict with its grounds.
 type Judgement struct {
-	State    State
-	Liveness identity.Liveness // of the owner; empty without one
-	Identity identity.Word     // empty without an owner
-	Reason   Reason
+	State  State
+	Reason Reason
+
+	// Liveness and Identity are about the owner, and empty without one. With
+	// [ReasonCommandRunning] the owner is gone, and State is about the command.
+	Liveness identity.Liveness
+	Identity identity.Word
 
 	// Blocker is the process that keeps the lock, if State is Held or unknown
 	// because of a process: when it ends, the lock may be free.
 	Blocker *identity.Process
-	// Self: the owner is this very process, and holds the lock.
+	// Self: Blocker is this very process, and holds the lock.
 	Self bool
 }
 
@@ -114,7 +117,7 @@ func (s scene) judgeHeld(r *Record) Judgement {
 	if s.isCopy(r) {
 		return Judgement{State: Abandoned, Liveness: identity.Gone, Identity: CopiedRecord, Reason: ReasonOwner}
 	}
-	owner := s.judgeOwner(r)
+	owner := s.judgeProcess(r.Owner)
 	if owner.State != Abandoned {
 		return owner
 	}
@@ -137,19 +140,22 @@ func (s scene) sameBoot(r *Record) bool {
 	return r.Owner.Boot != "" && r.Owner.Boot == s.self.Boot
 }
 
-func (s scene) judgeOwner(r *Record) Judgement {
-	finding := s.judge(*r.Owner, s.local)
-	j := Judgement{Liveness: finding.Liveness, Identity: finding.Identity, Reason: ReasonOwner}
-	if finding.Identity == identity.Matched && r.Owner.PID == s.self.PID {
-		s.judgeSelf(&j)
+// judgeProcess judges as if p alone were named: by its identity, and by its
+// descriptors if it is this very process.
+func (s scene) judgeProcess(p *identity.Process) Judgement {
+	finding := s.judge(*p, s.local)
+	j := Judgement{Liveness: finding.Liveness, Identity: finding.Identity, Reason: ReasonOwner, Blocker: p}
+	if finding.Identity == identity.Matched && p.PID == s.self.PID {
+		j.Liveness, j.Identity = s.judgeSelf()
+		j.Self = j.Liveness == identity.Alive
 	}
 	switch j.Liveness {
 	case identity.Gone:
-		j.State = Abandoned
+		j.State, j.Blocker = Abandoned, nil
 	case identity.Alive:
-		j.State, j.Blocker = Held, r.Owner
+		j.State = Held
 	default:
-		j.State, j.Blocker = UnknownState, r.Owner
+		j.State = UnknownState
 	}
 	return j
 }
@@ -157,16 +163,15 @@ func (s scene) judgeOwner(r *Record) Judgement {
 // judgeSelf asks the descriptor table, as only this process can: its identity
 // matches, but whether the program that wrote the record still runs in it, only
 // an open descriptor tells.
-func (s scene) judgeSelf(j *Judgement) {
+func (s scene) judgeSelf() (identity.Liveness, identity.Word) {
 	answer, err := s.probe()
 	switch {
 	case err != nil || answer == fdprobe.Unknown:
-		j.Liveness, j.Identity = identity.Unknown, DescriptorUnknown
+		return identity.Unknown, DescriptorUnknown
 	case answer == fdprobe.Open:
-		j.Identity, j.Self = DescriptorOpen, true
-	default:
-		j.Liveness, j.Identity = identity.Gone, DescriptorClosed
+		return identity.Alive, DescriptorOpen
 	}
+	return identity.Gone, DescriptorClosed
 }
 
 // judgeCommand asks for the command of an owner that is gone: a killed wrapper
@@ -176,11 +181,15 @@ func (s scene) judgeCommand(r *Record, owner Judgement) Judgement {
 	if command == nil {
 		return owner
 	}
-	switch s.judge(*command, s.local).Liveness {
-	case identity.Alive:
-		owner.State, owner.Reason, owner.Blocker = Held, ReasonCommandRunning, command
-	case identity.Unknown:
-		owner.State, owner.Reason, owner.Blocker = UnknownState, ReasonCommandRunning, command
+	running := s.judgeProcess(command)
+	if running.Identity == DescriptorClosed && !r.Inherits {
+		// The command has replaced itself by this program. It never had the
+		// descriptor, so that its absence tells nothing.
+		running.State, running.Blocker, running.Self = Held, command, true
+	}
+	if running.State != Abandoned {
+		owner.State, owner.Reason = running.State, ReasonCommandRunning
+		owner.Blocker, owner.Self = running.Blocker, running.Self
 	}
 	return owner
 }

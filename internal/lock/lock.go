@@ -44,7 +44,8 @@ const (
 )
 
 // Lock is a hold. Its descriptor is close-on-exec: an image that replaces
-// itself loses it.
+// itself loses it. Keep it reachable until Release: the garbage collector closes
+// the descriptor of one that was forgotten, and the lock goes with it.
 type Lock struct {
 	file   *os.File
 	record Record
@@ -58,10 +59,11 @@ func (l *Lock) Generation() uint64 { return l.record.Generation }
 
 // Started adds the command to the record, so that it keeps the lock should the
 // holder be killed. Call it when the command runs and has not been waited for.
+// A file that is no longer this hold's is left as it is: [ErrLost].
 func (l *Lock) Started(pid int, name string) error {
 	p := identity.Of(pid)
 	l.record.Command = &Command{PID: pid, Start: p.Start, PidfdID: p.PidfdID, Name: name}
-	return l.record.writeTo(l.file)
+	return l.rewrite(&l.record)
 }
 
 // ErrLost says that the lock file was deleted, replaced or overwritten under its
@@ -74,7 +76,7 @@ var ErrLost = errors.New("the lock file was deleted, replaced or overwritten whi
 // hold's is left as it is: [ErrLost]. The kernel lock is given back in any
 // case. The Lock must not be used afterwards.
 func (l *Lock) Release(outcome *Outcome) error {
-	err := l.recordRelease(outcome)
+	err := l.rewrite(l.record.released(outcome))
 	if errUnlock := flock.Unlock(l.file); err == nil {
 		err = errUnlock
 	}
@@ -84,7 +86,10 @@ func (l *Lock) Release(outcome *Outcome) error {
 	return err
 }
 
-func (l *Lock) recordRelease(outcome *Outcome) error {
+// rewrite replaces this hold's record. What stands in the file is looked at
+// first: we hold the kernel lock, but somebody who does not keep to the rules,
+// the command itself say, may have written something of his own.
+func (l *Lock) rewrite(r *Record) error {
 	named, err := pathNames(l.file)
 	if err != nil {
 		return err
@@ -96,7 +101,7 @@ func (l *Lock) recordRelease(outcome *Outcome) error {
 	if !named || content.Kind != Valid || !content.Record.sameHold(&l.record) {
 		return fmt.Errorf("%s: %w", l.file.Name(), ErrLost)
 	}
-	return l.record.released(outcome).writeTo(l.file)
+	return r.writeTo(l.file)
 }
 
 // released is the record after the hold: who held it last, until when, and how

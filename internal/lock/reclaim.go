@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 
 	"xlock/internal/flock"
@@ -26,11 +27,10 @@ func Reclaim(path string) (*Report, error) {
 }
 
 func reclaimOnce(path string) (*Report, error) {
-	report, err := Inspect(path)
-	if err != nil || report.Reason == ReasonNoFile {
-		return report, err
-	}
 	f, err := openExisting(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return inspectMissing(path, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"xlock/internal/identity"
@@ -181,8 +182,16 @@ func (r *Record) complete() bool {
 	return false
 }
 
-// encode gives the record's line, newline included.
-func (r *Record) encode() ([]byte, error) {
+// encode gives the record's line, newline included. Names are for people: what
+// cannot be printed in them, which JSON would write six times as long, becomes
+// a question mark.
+func (r Record) encode() ([]byte, error) {
+	r.Host, r.User = printable(r.Host), printable(r.User)
+	if r.Command != nil {
+		command := *r.Command
+		command.Name = printable(command.Name)
+		r.Command = &command
+	}
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
@@ -211,11 +220,13 @@ func (r *Record) writeTo(f *os.File) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	written, err := f.WriteAt(line, 0)
+	// How much was written is not known after an error: os.File.WriteAt leaves
+	// out what pwrite(2) wrote before it failed (Go 1.26).
+	_, err = f.WriteAt(line, 0)
 	if err == nil {
 		err = f.Truncate(int64(len(line)))
 	}
-	if err != nil && written > 0 {
+	if err != nil {
 		restore(f, before[:n])
 	}
 	return err
@@ -227,6 +238,15 @@ func restore(f *os.File, before []byte) {
 	if _, err := f.WriteAt(before, 0); err == nil && len(before) < mostBytes {
 		_ = f.Truncate(int64(len(before)))
 	}
+}
+
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if notPrintable(r) {
+			return '?'
+		}
+		return r
+	}, name)
 }
 
 // cleanLabel reports whether a label can stand in a record and in a message.

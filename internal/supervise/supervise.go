@@ -39,7 +39,7 @@ func Find(args []string) (*Command, error) {
 		list = defaultPath
 	}
 	failure := error(&fs.PathError{Op: "exec", Path: name, Err: fs.ErrNotExist})
-	for _, dir := range filepath.SplitList(list) {
+	for dir := range strings.SplitSeq(list, string(filepath.ListSeparator)) {
 		if dir == "" {
 			dir = "."
 		}
@@ -47,7 +47,7 @@ func Find(args []string) (*Command, error) {
 		if err == nil {
 			return &Command{path, args}, nil
 		}
-		if errors.Is(err, fs.ErrPermission) {
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR) {
 			failure = unwrap(dir+"/"+name, err)
 		}
 	}
@@ -126,7 +126,8 @@ func (c *Command) Run(started func(pid int)) (Status, error) {
 	signals := make(chan os.Signal, 16)
 	for _, sig := range forwarded() {
 		// A signal that was ignored when this process started stays ignored
-		// for the command as well; Notify would reset that.
+		// for the command as well; Notify would reset that. Only an ignored HUP, INT and TSTP can be
+		// seen: the Go runtime has taken over the others before this code runs.
 		if !signal.Ignored(sig) {
 			signal.Notify(signals, sig)
 		}

@@ -1,16 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -35,10 +40,13 @@ func TestMain(m *testing.M) {
 //	signal NAME N                 send a signal to the Nth background job, from 0; after
 //	                              KILL the job has ended
 //	queued LOCK N                 wait until N processes wait for the lock in the kernel
+//	holding LOCK                  wait until the record names the running command, which
+//	                              is written after the command has started
 //	snapshot FILE...              remember what each file is, or that there is none
 //	unchanged FILE...             fail unless it is still what it was at the snapshot:
 //	                              inode, mode, times and bytes
 //	same FILE FILE                compare two files byte for byte
+//	socket FILE                   make a Unix socket
 //	json FILE [FIELD=VALUE...]    each line is an object of 'inspect --json' with these values
 //	forge FILE FIELD=VALUE...     write other values into a record, in place
 //	[need:TOOL]                   the machine has it; in strict mode it must
@@ -54,29 +62,37 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") == "1",
-		Setup:               setup,
+		Setup:               func(env *testscript.Env) error { return setup(t, env) },
 		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status":    cmdStatus,
 			"refuse":    cmdRefuse,
 			"signal":    cmdSignal,
 			"queued":    cmdQueued,
+			"holding":   cmdHolding,
 			"snapshot":  cmdSnapshot,
 			"unchanged": cmdUnchanged,
 			"same":      cmdSame,
+			"socket":    cmdSocket,
 			"json":      cmdJSON,
 			"forge":     cmdForge,
 		},
 	})
 }
 
-func setup(env *testscript.Env) error {
+func setup(t *testing.T, env *testscript.Env) error {
 	path := env.Getenv("PATH")
 	tools := filepath.Join(testenv.Root(), ".tools", "bin")
 	// The race detector would hold up each exit for a second.
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	env.Setenv("PATH", path+string(filepath.ListSeparator)+tools)
 	env.Values[snapshotsKey{}] = snapshots{}
+	env.Defer(func() { killAll(env.WorkDir) })
+	if deadline, ok := t.Deadline(); ok {
+		// A hang is to end as the failure of its script, before go test panics.
+		hang := time.AfterFunc(time.Until(deadline)*9/10, func() { killAll(env.WorkDir) })
+		env.Defer(func() { hang.Stop() })
+	}
 	// Scripts run xlock as other users too: let them reach it and the work
 	// directory.
 	bin, _, _ := strings.Cut(path, string(filepath.ListSeparator))
@@ -86,6 +102,25 @@ func setup(env *testscript.Env) error {
 		}
 	}
 	return nil
+}
+
+// killAll ends what a script that failed or hangs has left running, which would
+// keep waiting for a word from the script. Every process of a script has its work
+// directory in the environment.
+func killAll(workDir string) {
+	mine := []byte("\x00WORK=" + workDir + "\x00")
+	for found := true; found; {
+		found = false
+		files, _ := filepath.Glob("/proc/[0-9]*/environ")
+		for _, file := range files {
+			environ, _ := os.ReadFile(file)
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err == nil && bytes.Contains(append([]byte{0}, environ...), mine) {
+				found = true
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		}
+	}
 }
 
 // condition answers [need:TOOL]. That a tool is missing is an error in strict
@@ -172,20 +207,41 @@ func awaitEnd(ts *testscript.TestScript, pid int) {
 	}
 }
 
-// cmdQueued looks again and again, as the kernel tells nobody that somebody
-// has begun to wait.
 func cmdQueued(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: queued LOCK N")
 	}
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
+	await(ts, args[0], func(r *lock.Report) bool { return distinct(r.Waiters) == want })
+}
+
+// distinct: /proc/locks takes several read(2), and what changes in between can
+// make a line appear twice (seen on Linux 6.18).
+func distinct(pids []int) int {
+	return len(slices.Compact(slices.Sorted(slices.Values(pids))))
+}
+
+func cmdHolding(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: holding LOCK")
+	}
+	await(ts, args[0], func(r *lock.Report) bool {
+		record := r.Content.Record
+		return record != nil && record.State == lock.StateHeld && record.Command != nil && record.Command.PID != 0
+	})
+}
+
+// await looks again and again, as nobody tells when another process begins to
+// wait in the kernel, or has written its record.
+func await(ts *testscript.TestScript, path string, is func(*lock.Report) bool) {
 	for {
-		report, err := lock.Inspect(ts.MkAbs(args[0]))
+		report, err := lock.Inspect(ts.MkAbs(path))
 		ts.Check(err)
-		if len(report.Waiters) == want {
+		if is(report) {
 			return
 		}
+		runtime.Gosched()
 	}
 }
 
@@ -196,4 +252,13 @@ func cmdSame(ts *testscript.TestScript, neg bool, args []string) {
 	if equal := ts.ReadFile(args[0]) == ts.ReadFile(args[1]); equal == neg {
 		ts.Fatalf("%s and %s: equal is %v", args[0], args[1], equal)
 	}
+}
+
+func cmdSocket(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: socket FILE")
+	}
+	listener, err := net.Listen("unix", ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Defer(func() { listener.Close() })
 }

@@ -58,8 +58,8 @@ func snapshot(ts *testscript.TestScript, name string) string {
 	}
 	ts.Check(err)
 	st := info.Sys().(*syscall.Stat_t)
-	text := fmt.Sprintf("inode %d, %v, uid %d, %d bytes, modified %d, changed %d",
-		st.Ino, info.Mode(), st.Uid, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
+	text := fmt.Sprintf("inode %d, %v, uid %d, %d bytes, modified %d",
+		st.Ino, info.Mode(), st.Uid, st.Size, info.ModTime().UnixNano())
 	if info.Mode().IsRegular() {
 		bytes, err := os.ReadFile(path)
 		ts.Check(err)
@@ -118,14 +118,27 @@ func encode(ts *testscript.TestScript, record map[string]any) []byte {
 }
 
 func decode(ts *testscript.TestScript, line string) map[string]any {
-	d := json.NewDecoder(strings.NewReader(line))
-	d.UseNumber()
-	var object map[string]any
-	ts.Check(d.Decode(&object))
-	if d.More() {
-		ts.Fatalf("more than one object in %s", line)
+	value, err := parseJSON(line)
+	ts.Check(err)
+	object, ok := value.(map[string]any)
+	if !ok {
+		ts.Fatalf("no object: %s", line)
 	}
 	return object
+}
+
+// parseJSON takes exactly one value, and keeps numbers as they are written.
+func parseJSON(text string) (any, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return nil, err
+	}
+	if d.More() {
+		return nil, fmt.Errorf("more than one value in %q", text)
+	}
+	return value, nil
 }
 
 // assignment splits FIELD=VALUE.
@@ -185,15 +198,13 @@ func assign(ts *testscript.TestScript, record map[string]any, field, value strin
 		}
 	}
 	_, isString := object[last].(string)
-	quoted := strings.HasPrefix(value, `"`)
-	var parsed any
+	parsed, err := parseJSON(value)
 	switch {
 	case value == "":
 		delete(object, last)
-	case (quoted || !isString) && json.Unmarshal([]byte(value), &parsed) == nil:
+	case err == nil && (!isString || strings.HasPrefix(value, `"`)):
 		object[last] = parsed
 	default:
 		object[last] = value
 	}
 }
-
