@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -62,15 +63,15 @@ func TestWhatIsNoLockFile(t *testing.T) {
 // describeTree lists the directory of path: names, modes, sizes and times.
 func describeTree(t *testing.T, path string) string {
 	t.Helper()
-	var list string
+	var list strings.Builder
 	entries, err := os.ReadDir(filepath.Dir(path))
 	check(t, err)
 	for _, entry := range entries {
 		info, err := entry.Info()
 		check(t, err)
-		list += fs.FormatFileInfo(info) + info.ModTime().String() + "\n"
+		list.WriteString(fs.FormatFileInfo(info) + info.ModTime().String() + "\n")
 	}
-	return list
+	return list.String()
 }
 
 // A program cannot be started while it is open for writing (ETXTBSY,
