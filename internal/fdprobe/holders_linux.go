@@ -1,11 +1,14 @@
 package fdprobe
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 
 	"xlock/internal/procfs"
 )
@@ -16,20 +19,14 @@ func listHolders(f *os.File) (Holders, error) {
 	if err != nil {
 		return h, err
 	}
-	if err := h.addProcLocks(f, info); err != nil {
-		return h, err
-	}
-	return h, h.addFDInfo(info)
+	return h, errors.Join(h.addProcLocks(f, info), h.addFDInfo(info))
 }
 
 // addProcLocks reads /proc/locks, where a file goes by the device number of
 // its superblock and its inode. The list takes several read(2) and is not of
 // one moment: while others take and release locks a line can come twice.
 func (h *Holders) addProcLocks(f *os.File, info os.FileInfo) error {
-	device, err := superblock(f)
-	if err != nil {
-		return err
-	}
+	device := superblock(f, info)
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil {
 		return err
@@ -47,23 +44,19 @@ func (h *Holders) addProcLocks(f *os.File, info os.FileInfo) error {
 	return nil
 }
 
-// superblock finds the device number that /proc/locks uses for f's file. On
-// btrfs each subvolume has a st_dev of its own that no lock line shows.
-func superblock(f *os.File) (procfs.Device, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/thread-self/fdinfo/%d", f.Fd()))
-	if err != nil {
-		return procfs.Device{}, err
-	}
-	mounts, err := os.ReadFile("/proc/thread-self/mountinfo")
-	if err != nil {
-		return procfs.Device{}, err
-	}
+// superblock finds the device number that /proc/locks uses for f's file: that
+// of the mount, as on btrfs each subvolume has a st_dev of its own that no lock
+// line shows. A mount above the root of a chroot(2) is not listed; there st_dev
+// must do.
+func superblock(f *os.File, info os.FileInfo) procfs.Device {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/thread-self/fdinfo/%d", f.Fd()))
+	mounts, _ := os.ReadFile("/proc/thread-self/mountinfo")
 	id := procfs.ParseFDInfo(string(text)).MountID
-	device, ok := procfs.ParseMountInfo(string(mounts), id)
-	if !ok {
-		return procfs.Device{}, fmt.Errorf("mount %d of %s is not in /proc/self/mountinfo", id, f.Name())
+	if device, ok := procfs.ParseMountInfo(string(mounts), id); ok {
+		return device
 	}
-	return device, nil
+	dev, _ := deviceAndInode(info)
+	return procfs.Device{Major: unix.Major(dev), Minor: unix.Minor(dev)}
 }
 
 // addFDInfo looks through the descriptors of every process that can be seen.
