@@ -34,6 +34,12 @@ type startError struct{ err error }
 func (e startError) Error() string { return e.err.Error() }
 func (e startError) Unwrap() error { return e.err }
 
+// outputError: what was asked for could not be printed.
+type outputError struct{ err error }
+
+func (e outputError) Error() string { return e.err.Error() }
+func (e outputError) Unwrap() error { return e.err }
+
 // statusError carries an exit status that needs no message.
 type statusError int
 
@@ -67,9 +73,12 @@ func statusOf(err error) int {
 	var start startError
 	var held *lock.HeldError
 	var deadlock *lock.DeadlockError
+	var output outputError
 	switch {
 	case errors.As(err, &usage):
 		return statusUsage
+	case errors.As(err, &output):
+		return statusSystem
 	case errors.As(err, &start):
 		if errors.Is(err, fs.ErrNotExist) {
 			return statusNotFound

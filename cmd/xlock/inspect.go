@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,12 +79,15 @@ func runInspect(w io.Writer, opts inspectOptions, paths []string) error {
 
 func show(w io.Writer, r *lock.Report, opts inspectOptions) error {
 	if !opts.json {
-		person(w, r)
-		return nil
+		return write(w, person(r))
 	}
-	enc := json.NewEncoder(w)
+	var line strings.Builder
+	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(jsonReport(r))
+	if err := enc.Encode(jsonReport(r)); err != nil {
+		return err
+	}
+	return write(w, line.String())
 }
 
 // reportJSON is the object of inspect --json. Its field names are part of

@@ -16,7 +16,8 @@ import (
 	"xlock/internal/lock"
 )
 
-// Every message of xlock is made in this file. A message is one line on
+// Every message of xlock is made in this file, but for what is wrong with a
+// command line, which is said where it is found. A message is one line on
 // standard error, begins with "xlock: ", starts in lower case, ends without a
 // full stop, names the thing it is about, and says what to do where something
 // can be done. Text from files, other processes and the command line is
@@ -27,8 +28,15 @@ func say(w io.Writer, message string) {
 }
 
 // tell prints a result, which is no message and has no prefix.
-func tell(w io.Writer, result string) {
-	fmt.Fprintln(w, escape(result))
+func tell(w io.Writer, result string) error {
+	return write(w, escape(result)+"\n")
+}
+
+func write(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
+		return outputError{err}
+	}
+	return nil
 }
 
 // escape makes text safe to print on one line of a terminal.
@@ -55,6 +63,7 @@ func describe(err error) string {
 	var held *lock.HeldError
 	var deadlock *lock.DeadlockError
 	var start startError
+	var output outputError
 	var path *fs.PathError
 	switch {
 	case errors.As(err, &held):
@@ -63,6 +72,8 @@ func describe(err error) string {
 		return wouldDeadlock(deadlock)
 	case errors.As(err, &start):
 		return "cannot run " + describePath(err)
+	case errors.As(err, &output):
+		return "cannot write to standard output: " + errnoText(err)
 	case errors.As(err, &path):
 		return "cannot use lock file " + describePath(err) + remedy(path)
 	case isUnknownCommand(err):
@@ -81,6 +92,15 @@ func describePath(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return fmt.Sprintf("%s: %v", path.Path, path.Err)
+	}
+	return err.Error()
+}
+
+// errnoText is the cause alone.
+func errnoText(err error) string {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno.Error()
 	}
 	return err.Error()
 }
@@ -234,7 +254,8 @@ func taken(l *lock.Lock) string {
 func released(path string) string { return "released " + path }
 
 // person is the report for people.
-func person(w io.Writer, r *lock.Report) {
+func person(r *lock.Report) string {
+	w := new(strings.Builder)
 	fmt.Fprintf(w, "%s: %s, %s\n", escape(r.Path), r.State, explain(r.Judgement))
 	line := func(name, value string) {
 		if value != "" {
@@ -250,6 +271,7 @@ func person(w io.Writer, r *lock.Report) {
 		line("warning", text)
 	}
 	line("next", next(r))
+	return w.String()
 }
 
 func personRecord(line func(name, value string), r *lock.Report, record *lock.Record) {
@@ -325,7 +347,7 @@ func next(r *lock.Report) string {
 	case lock.Abandoned:
 		return "nothing, the next 'xlock run' takes it; or: xlock reclaim " + shellQuote(r.Path)
 	case lock.UnknownState:
-		return "look where its holder runs; if that is gone for good, remove the file"
+		return "look where its holder runs; this frees the lock if the kernel proves it gone: xlock reclaim " + shellQuote(r.Path)
 	}
 	return ""
 }

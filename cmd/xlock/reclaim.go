@@ -34,7 +34,7 @@ EXIT STATUS
 			return runReclaim(os.Stdout, dryRun, args)
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only look, as inspect does, and say what would be done")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "judge all the same, change nothing, and say what would be done")
 	return cmd
 }
 
@@ -44,26 +44,17 @@ func runReclaim(w io.Writer, dryRun bool, paths []string) error {
 	}
 	var failure error
 	for _, path := range paths {
-		report, err := reclaim(path, dryRun)
+		report, err := lock.Reclaim(path, dryRun)
 		if err != nil {
 			say(os.Stderr, describe(err))
 			failure = statusError(reclaimStatus(err))
 			continue
 		}
-		tell(w, reclaimed(report, dryRun))
+		if err := tell(w, reclaimed(report, dryRun)); err != nil {
+			return err
+		}
 	}
 	return failure
-}
-
-func reclaim(path string, dryRun bool) (*lock.Report, error) {
-	if !dryRun {
-		return lock.Reclaim(path)
-	}
-	report, err := lock.Inspect(path)
-	if err != nil {
-		return nil, err
-	}
-	return report, report.Busy()
 }
 
 // reclaimStatus: to reclaim, a lock that this very process holds is a held one.

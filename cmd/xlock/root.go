@@ -24,6 +24,7 @@ EXIT STATUS
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE: func(*cobra.Command, []string) error {
 			return usageError{"no command given; see 'xlock help'"}
 		},

@@ -177,13 +177,13 @@ func (o *runOptions) conflict(err error) error {
 // is.
 func runHolding(held *lock.Lock, opts runOptions, command *supervise.Command) error {
 	if err := export(held, opts); err != nil {
-		return release(held, nil, err)
+		return abandon(held, err)
 	}
 	if opts.verbose {
 		say(os.Stderr, taken(held))
 	}
 	if opts.noFork {
-		return release(held, nil, startError{command.Exec()})
+		return abandon(held, startError{command.Exec()})
 	}
 	status, err := command.Run(func(pid int) {
 		err := held.Started(pid, command.Name())
@@ -192,13 +192,17 @@ func runHolding(held *lock.Lock, opts runOptions, command *supervise.Command) er
 		}
 	})
 	if err != nil {
-		return release(held, nil, startError{err})
+		return abandon(held, startError{err})
 	}
-	err = release(held, outcome(status), result(status))
-	if opts.verbose {
-		say(os.Stderr, released(held.File().Name()))
+	path := held.File().Name()
+	err = held.Release(outcome(status))
+	switch {
+	case err != nil:
+		say(os.Stderr, warning(err))
+	case opts.verbose:
+		say(os.Stderr, released(path))
 	}
-	return err
+	return result(status)
 }
 
 // export hands the lock on: its descriptor, unless -o keeps it back, and what
@@ -228,10 +232,10 @@ func export(held *lock.Lock, opts runOptions) error {
 	return nil
 }
 
-// release gives the lock back. What went before counts for more than a
-// release that failed, which is told.
-func release(held *lock.Lock, outcome *lock.Outcome, before error) error {
-	if err := held.Release(outcome); err != nil {
+// abandon gives the lock back without the command having run. What went before
+// counts for more than a release that failed, which is told.
+func abandon(held *lock.Lock, before error) error {
+	if err := held.Release(nil); err != nil {
 		say(os.Stderr, warning(err))
 	}
 	return before

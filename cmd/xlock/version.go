@@ -22,8 +22,7 @@ EXIT STATUS
   0   always`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(os.Stdout, version())
-			return err
+			return tell(os.Stdout, version())
 		},
 	}
 }

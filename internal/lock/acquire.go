@@ -200,7 +200,7 @@ func (t *taker) lockSoon(ctx context.Context, f *os.File, s scene) (*Holder, err
 // wait for it could be to wait for ourselves.
 func (t *taker) patience(f *os.File, h *Holder) time.Duration {
 	switch {
-	case h.Identity == DescriptorClosed:
+	case h.State == Abandoned && h.Identity == DescriptorClosed:
 		return time.Second
 	case t.opts.NoWait && (h.State == Free || h.State == Abandoned):
 		return 100 * time.Millisecond

@@ -120,15 +120,6 @@ func (r *Report) warn(consistent bool) {
 	}
 }
 
-// Busy is the error that stands against taking or reclaiming the lock: nil if
-// it is free or abandoned.
-func (r *Report) Busy() error {
-	if r.State == Held || r.State == UnknownState {
-		return &HeldError{Holder: r.holder()}
-	}
-	return nil
-}
-
 // shows reports whether the kernel lists p among the holders.
 func (r *Report) shows(p *identity.Process) bool {
 	return slices.ContainsFunc(r.Holders, func(h fdprobe.Holder) bool { return h.PID == p.PID })

@@ -12,7 +12,7 @@
 // # Two questions
 //
 // Nobody takes the lock without the answer to both: does the kernel give it
-// (flock(2)), and does the record name somebody who is still there ([Judge])?
+// (flock(2)), and does the record name somebody who is still there?
 // The second catches what the first cannot see: a command that closed the
 // descriptor it had inherited and outlived its killed wrapper.
 //

@@ -17,16 +17,19 @@ import (
 //
 // The judgement is the one that was found: Abandoned if this call freed the
 // lock, Free if there was nothing to do. Nothing is created.
-func Reclaim(path string) (*Report, error) {
+//
+// A dry run does all that, the moment with the kernel lock included, and writes
+// nothing.
+func Reclaim(path string, dryRun bool) (*Report, error) {
 	for {
-		report, err := reclaimOnce(path)
+		report, err := reclaimOnce(path, dryRun)
 		if !errors.Is(err, errReplaced) {
 			return report, err
 		}
 	}
 }
 
-func reclaimOnce(path string) (*Report, error) {
+func reclaimOnce(path string, dryRun bool) (*Report, error) {
 	f, err := openExisting(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return inspectMissing(path, err)
@@ -35,10 +38,10 @@ func reclaimOnce(path string) (*Report, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return reclaimFile(path, f)
+	return reclaimFile(path, f, dryRun)
 }
 
-func reclaimFile(path string, f *os.File) (*Report, error) {
+func reclaimFile(path string, f *os.File, dryRun bool) (*Report, error) {
 	t := &taker{path: path, opts: Options{NoWait: true}, scene: newScene}
 	s, err := t.scene(f)
 	if err != nil {
@@ -52,10 +55,10 @@ func reclaimFile(path string, f *os.File) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch j.State {
-	case Abandoned:
+	switch {
+	case j.State == Abandoned && !dryRun:
 		err = content.Record.released(nil).writeTo(f)
-	case Held, UnknownState:
+	case j.State == Held || j.State == UnknownState:
 		err = &HeldError{Holder: *t.holder(content, j)}
 	}
 	return &Report{Path: path, Judgement: j, Content: content}, err
