@@ -13,6 +13,7 @@ package identity
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -132,7 +133,9 @@ type sighting struct {
 
 func judge(p, self Process, thisMachineOnly bool, look func(int) sighting) Finding {
 	switch {
-	case p.PID <= 0 || p.Boot == "" || self.Boot == "":
+	case p.PID <= 0 || p.PID > math.MaxInt32: // pid_t: the kernel would cut it off
+		return Finding{Unknown, NotVisible}
+	case p.Boot == "" || self.Boot == "":
 		return Finding{Unknown, NotVisible}
 	case p.Boot != self.Boot:
 		return judgeOtherBoot(p, self, thisMachineOnly)

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"fmt"
+	"math"
 	"testing"
 )
 
@@ -151,6 +152,7 @@ func TestJudgeWithoutALook(t *testing.T) {
 		{"no number", func(o, _ *Process) { o.PID = 0 }, hidden, hidden},
 		// kill(2) would ask a whole process group, or everybody.
 		{"a negative number", func(o, _ *Process) { o.PID = -1 }, hidden, hidden},
+		{"a number that pid_t would cut off", func(o, _ *Process) { o.PID = math.MaxInt32; o.PID++ }, hidden, hidden},
 		{"nothing in the record", func(o, _ *Process) { *o = Process{} }, hidden, hidden},
 		{"nothing here", func(_, r *Process) { *r = Process{} }, hidden, hidden},
 	} {
