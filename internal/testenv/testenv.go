@@ -24,15 +24,19 @@ func Strict() bool { return os.Getenv("XLOCK_TEST_STRICT") == "1" }
 func Need(t testing.TB, needs ...string) {
 	t.Helper()
 	for _, need := range needs {
-		why := Missing(need)
-		switch {
-		case why == "":
-		case Strict():
-			t.Fatalf("%s, and strict mode leaves no test out", why)
-		default:
-			t.Skip("left out: " + why)
+		if why := Missing(need); why != "" {
+			LeaveOut(t, why)
 		}
 	}
+}
+
+// LeaveOut leaves the test out, or in strict mode fails it.
+func LeaveOut(t testing.TB, why string) {
+	t.Helper()
+	if Strict() {
+		t.Fatalf("%s, and strict mode leaves no test out", why)
+	}
+	t.Skip("left out: " + why)
 }
 
 // Missing says why a need is not met, and is empty if it is.
