@@ -65,7 +65,8 @@ func bunWatch(t *testing.T, source string, env []string) *watched {
 // that channel too, and the watcher passes it on through one that it gets here.
 func nodeWatch(t *testing.T, source string, env []string) *watched {
 	w := newWatched(t, source, env, testenv.Tool("node"), "--watch", source)
-	w.cmd.Env = append(w.cmd.Env, "NODE_CHANNEL_FD=3")
+	// Before version 20, node warns that its watch mode is an experiment.
+	w.cmd.Env = append(w.cmd.Env, "NODE_CHANNEL_FD=3", "NODE_NO_WARNINGS=1")
 	w.cmd.ExtraFiles = []*os.File{w.output}
 	w.cmd.Stdout = nil // the watcher's own words
 	return w
