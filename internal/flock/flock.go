@@ -40,8 +40,8 @@ func TryLock(f *os.File) error {
 // descriptor does not wake it, and the runtime's own handlers restart it. So
 // when ctx ends first, Lock returns ctx's error and *keeps f*: a goroutine
 // stays behind that closes f as soon as the kernel grants the lock or fails,
-// which gives a lock that came too late back at once. The caller must not
-// touch f again after such an error. A process that exits takes the waiting
+// which gives a lock that came too late back at once. The caller may close f
+// after such an error, and must not use it otherwise. A process that exits takes the waiting
 // call with it.
 func Lock(ctx context.Context, f *os.File) error {
 	granted := make(chan error)

@@ -205,6 +205,10 @@ func IsAncestor(pid int) bool {
 	return false
 }
 
+// AncestorsVisible reports whether a no of [IsAncestor] is an answer, and not
+// that the parents cannot be seen.
+func AncestorsVisible() bool { return ancestorsVisible() }
+
 // mostAncestors ends the walk should processes come and go so that the chain
 // closes to a ring while it is read.
 const mostAncestors = 10_000

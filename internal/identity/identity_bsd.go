@@ -86,6 +86,11 @@ func awaitEnd(p Process, limit time.Duration) {
 	})
 }
 
+func ancestorsVisible() bool {
+	_, err := readProcess(os.Getpid())
+	return err == nil
+}
+
 func parentOf(pid int) (int, bool) {
 	info, err := readProcess(pid)
 	return info.parent, err == nil

@@ -89,7 +89,7 @@ func (t *taker) take(ctx context.Context) (*Lock, error) {
 			return nil, err
 		}
 		lock, err := t.takeFile(ctx, f)
-		if err != nil && !flock.Abandoned(err) {
+		if err != nil {
 			f.Close()
 		}
 		if !errors.Is(err, errReplaced) {
@@ -163,7 +163,37 @@ func (t *taker) lockKernel(ctx context.Context, f *os.File, s scene) error {
 	}
 	h.explainKernelLock()
 	t.waitingFor(*h)
+	if _, ok := ownHold(f); ok && !t.opts.Limited && h.Blocker != nil {
+		return lockWhileOwnerLives(ctx, f, s, *h)
+	}
 	return flock.Lock(ctx, f)
+}
+
+// lockWhileOwnerLives waits for a kernel lock that a descriptor of our own
+// shares with a wrapper, which unlocks it at its end. Should the wrapper be
+// killed instead, the lock stays with that descriptor, and the wait is for
+// ourselves.
+func lockWhileOwnerLives(ctx context.Context, f *os.File, s scene, h Holder) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	granted, ended := make(chan error, 1), make(chan struct{})
+	go func() { granted <- flock.Lock(ctx, f) }()
+	go func(owner identity.Process) {
+		defer close(ended)
+		for ctx.Err() == nil && s.judge(owner, s.local).Liveness != identity.Gone {
+			identity.AwaitEnd(owner, time.Second)
+		}
+	}(*h.Blocker)
+	select {
+	case err := <-granted:
+		return err
+	case <-ended:
+	}
+	if fd, ok := ownHold(f); ok {
+		h.Descriptor = fd
+		return &DeadlockError{h}
+	}
+	return <-granted
 }
 
 // lockSoon takes the kernel lock or says who holds it.
@@ -238,20 +268,28 @@ func (t *taker) hopeless(f *os.File, h *Holder) error {
 	if h.Ancestor {
 		return &DeadlockError{*h}
 	}
-	// A descriptor of this process can keep the kernel lock itself, inherited
-	// from a shell or from the command of a killed wrapper. A recorded owner
-	// that lives unlocks the whole description at its end; nobody else would.
-	// One that is marked belongs to another thread that takes this lock too, and
-	// gives it back or makes it a hold.
-	if h.State == Held && h.Reason == ReasonOwner {
-		return nil
-	}
-	if fd, hold, ok := fdprobe.OwnLock(f); ok && hold {
+	if fd, ok := ownHold(f); ok && !unlocksAtItsEnd(h) {
 		h.Descriptor = fd
 		h.explainKernelLock()
 		return &DeadlockError{*h}
 	}
 	return nil
+}
+
+// ownHold finds a descriptor of this process that keeps the kernel lock itself,
+// inherited from a shell or from the command of some wrapper. One that is marked
+// belongs to another thread that takes this lock too, and gives it back or makes
+// it a hold.
+func ownHold(f *os.File) (fd int, ok bool) {
+	fd, hold, ok := fdprobe.OwnLock(f)
+	return fd, ok && hold
+}
+
+// unlocksAtItsEnd: only the wrapper, when it lives, unlocks the whole description
+// at its end. An owner of mode exec just ends, and its descriptor in us stays. A
+// wrapper whose kinship to us cannot be seen may be waiting for us.
+func unlocksAtItsEnd(h *Holder) bool {
+	return h.State == Held && h.Reason == ReasonOwner && h.Record.Mode == Fork && identity.AncestorsVisible()
 }
 
 func (t *taker) waitingFor(h Holder) {
