@@ -87,7 +87,7 @@ func show(w io.Writer, r *lock.Report, opts inspectOptions) error {
 	if err := enc.Encode(jsonReport(r)); err != nil {
 		return err
 	}
-	return write(w, line.String())
+	return write(w, escapeJSON(line.String()))
 }
 
 // reportJSON is the object of inspect --json. Its field names are part of

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 	"unicode"
+	"unicode/utf16"
 
 	"xlock/internal/fdprobe"
 	"xlock/internal/identity"
@@ -51,6 +52,23 @@ func escape(text string) string {
 		default:
 			quoted := strconv.QuoteRuneToASCII(r)
 			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
+
+// escapeJSON makes a line of JSON safe to print: the encoder leaves all but the
+// oldest control characters as they are. Outside of strings it has none, and
+// within them the value stays the same.
+func escapeJSON(line string) string {
+	var b strings.Builder
+	for _, r := range line {
+		if r == '\n' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
 		}
 	}
 	return b.String()
@@ -162,7 +180,7 @@ func heldBy(h lock.Holder) string {
 	case h.Descriptor >= 0:
 		return fmt.Sprintf("%s is held through this process's own descriptor %d", h.Path, h.Descriptor)
 	case h.Reason == lock.ReasonKernelLock:
-		return h.Path + " is held by a program that keeps no record in it (flock(1)?)"
+		return h.Path + " is held by somebody whom its record does not name: another program (flock(1)?), or what an earlier holder left running"
 	case h.Record == nil:
 		return h.Path + " is " + state
 	}
@@ -204,6 +222,9 @@ func since(t *time.Time) string {
 // moment is a time with its distance from now, in the reader's time zone.
 func moment(t time.Time) string {
 	age := time.Since(t).Truncate(time.Second)
+	if age < 0 {
+		return t.Local().Format(time.DateTime) + " (in the future)"
+	}
 	return fmt.Sprintf("%s (%s ago)", t.Local().Format(time.DateTime), age)
 }
 
@@ -221,8 +242,11 @@ func explain(j lock.Judgement) string {
 	case lock.ReasonUnreadable:
 		return "its record cannot be read, and counts for nothing"
 	case lock.ReasonKernelLock:
-		return "a program that keeps no record in it holds flock(2)"
+		return "flock(2) is held by somebody whom its record does not name"
 	case lock.ReasonCommandRunning:
+		if j.State == lock.UnknownState {
+			return "its holder is gone, but the command it ran may not be"
+		}
 		return "its holder is gone, but the command it ran is not"
 	}
 	return explainIdentity(j.Identity)
@@ -365,6 +389,9 @@ func reclaimed(r *lock.Report, dryRun bool) string {
 // shellQuote writes a path as a shell reads it, so that a command in a message
 // can be copied.
 func shellQuote(path string) string {
+	if strings.HasPrefix(path, "-") {
+		path = "./" + path
+	}
 	plain := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+:@%,=", r)
 	}

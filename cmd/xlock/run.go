@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -154,10 +155,26 @@ func acquire(ctx context.Context, path string, opts runOptions, command *supervi
 		Waiting: func(h lock.Holder) {
 			stop()
 			if !opts.quiet {
-				notice = time.AfterFunc(noticeable, func() { say(os.Stderr, waiting(h)) })
+				notice = time.AfterFunc(noticeable, func() {
+					if h, ok := holderNow(h); ok {
+						say(os.Stderr, waiting(h))
+					}
+				})
 			}
 		},
 	})
+}
+
+// holderNow is who stands in the way now: in the kernel's queue the lock can have
+// passed to another since a wait for h began, or be about to become ours.
+func holderNow(h lock.Holder) (current lock.Holder, ok bool) {
+	report, err := lock.Inspect(h.Path)
+	if err != nil || report.State == lock.Free || report.State == lock.Abandoned {
+		return h, false
+	}
+	current = report.Holder()
+	current.Ancestor = h.Ancestor && current.Blocker != nil && current.Blocker.PID == h.Blocker.PID
+	return current, true
 }
 
 // conflict turns a busy lock into what -q and -E ask for.
@@ -176,6 +193,9 @@ func (o *runOptions) conflict(err error) error {
 // lock that was lost meanwhile is told, and leaves the command's status as it
 // is.
 func runHolding(held *lock.Lock, opts runOptions, command *supervise.Command) error {
+	// A message that finds standard error closed must not end us before the
+	// command, nor in place of its status. What is caught is reset by execve(2).
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	if err := export(held, opts); err != nil {
 		return abandon(held, err)
 	}

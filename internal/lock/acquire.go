@@ -364,7 +364,7 @@ func (t *taker) explain(err error) error {
 	if errInspect != nil {
 		return errInspect
 	}
-	h := report.holder()
+	h := report.Holder()
 	h.explainKernelLock()
 	return &HeldError{Holder: h, TimedOut: true}
 }

@@ -22,7 +22,8 @@ type Report struct {
 	Warnings []string
 }
 
-func (r *Report) holder() Holder {
+// Holder is who stands in the way, if anybody does.
+func (r *Report) Holder() Holder {
 	return Holder{Path: r.Path, Record: r.Content.Record, Judgement: r.Judgement, Descriptor: -1}
 }
 
@@ -100,7 +101,7 @@ func (r *Report) addKernel(kernel fdprobe.Holders, err error) {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the kernel's list of locks cannot be read: %v", err))
 	}
 	if len(r.Holders) > 0 {
-		h := r.holder()
+		h := r.Holder()
 		h.explainKernelLock()
 		r.Judgement = h.Judgement
 	}
