@@ -92,11 +92,24 @@ func runRun(ctx context.Context, opts runOptions, args []string) error {
 		ctx, cancel = context.WithTimeout(ctx, opts.wait.duration)
 		defer cancel()
 	}
+	// A message that finds standard error closed must not end us before the
+	// command, nor in place of its status. What is caught is reset by execve(2).
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+	spare := supervise.DieWhenTold()
 	held, err := acquire(ctx, path, opts, found)
 	if err != nil {
 		return opts.conflict(err)
 	}
-	return runHolding(held, opts, found)
+	if err := export(held, opts); err != nil {
+		return abandon(held, err)
+	}
+	if opts.verbose {
+		say(os.Stderr, taken(held))
+	}
+	if opts.noFork {
+		return abandon(held, startError{found.Exec()})
+	}
+	return runHolding(held, opts, found, spare)
 }
 
 // check refuses a command line that makes no sense before anything is touched.
@@ -192,25 +205,17 @@ func (o *runOptions) conflict(err error) error {
 // runHolding runs the command with the lock held and gives the lock back. A
 // lock that was lost meanwhile is told, and leaves the command's status as it
 // is.
-func runHolding(held *lock.Lock, opts runOptions, command *supervise.Command) error {
-	// A message that finds standard error closed must not end us before the
-	// command, nor in place of its status. What is caught is reset by execve(2).
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
-	if err := export(held, opts); err != nil {
+func runHolding(held *lock.Lock, opts runOptions, command *supervise.Command, spare func()) error {
+	process, err := command.Start()
+	spare() // from now on signals are caught for the command
+	if err != nil {
+		return abandon(held, startError{err})
+	}
+	if err := held.Started(process.PID()); err != nil {
+		process.Cancel()
 		return abandon(held, err)
 	}
-	if opts.verbose {
-		say(os.Stderr, taken(held))
-	}
-	if opts.noFork {
-		return abandon(held, startError{command.Exec()})
-	}
-	status, err := command.Run(func(pid int) {
-		err := held.Started(pid, command.Name())
-		if err != nil && !errors.Is(err, lock.ErrLost) { // which the release will tell
-			say(os.Stderr, warning(err))
-		}
-	})
+	status, err := process.Run(func() {})
 	if err != nil {
 		return abandon(held, startError{err})
 	}
@@ -255,6 +260,10 @@ func export(held *lock.Lock, opts runOptions) error {
 // abandon gives the lock back without the command having run. What went before
 // counts for more than a release that failed, which is told.
 func abandon(held *lock.Lock, before error) error {
+	var interrupted *supervise.InterruptedError
+	if errors.As(before, &interrupted) {
+		before = signalError{interrupted.Signal}
+	}
 	if err := held.Release(nil); err != nil {
 		say(os.Stderr, warning(err))
 	}

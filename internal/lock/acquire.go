@@ -66,7 +66,7 @@ func (e *DeadlockError) Error() string {
 // process or, with no limit on the wait, by an ancestor; with an error that
 // matches [ErrNotLockFile] or an errno if the file cannot serve. After a
 // failure nothing is held, and the file is as it was or newly created and
-// empty.
+// empty. In mode [Fork] it is so after a success too, until [Lock.Started].
 func Acquire(ctx context.Context, path string, opts Options) (*Lock, error) {
 	t := &taker{path: path, opts: opts, scene: newScene}
 	return t.take(ctx)

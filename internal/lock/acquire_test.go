@@ -113,7 +113,7 @@ func roleWrapper() int {
 	}
 	cmd := exec.Command("cat")
 	cmd.Stdin, cmd.Stdout = os.Stdin, os.Stdout
-	if err := errors.Join(cmd.Start(), l.Started(cmd.Process.Pid, "cat")); err != nil {
+	if err := errors.Join(cmd.Start(), l.Started(cmd.Process.Pid)); err != nil {
 		fmt.Println(err)
 		return 1
 	}

@@ -47,8 +47,9 @@ const (
 // itself loses it. Keep it reachable until Release: the garbage collector closes
 // the descriptor of one that was forgotten, and the lock goes with it.
 type Lock struct {
-	file   *os.File
-	record Record
+	file    *os.File
+	record  Record
+	written bool // the record stands in the file
 }
 
 // File is the descriptor with the kernel lock. It belongs to the Lock.
@@ -57,13 +58,26 @@ func (l *Lock) File() *os.File { return l.file }
 // Generation grows with every acquisition of this lock file (a fencing token).
 func (l *Lock) Generation() uint64 { return l.record.Generation }
 
-// Started adds the command to the record, so that it keeps the lock should the
-// holder be killed. Call it when the command runs and has not been waited for.
-// A file that is no longer this hold's is left as it is: [ErrLost].
-func (l *Lock) Started(pid int, name string) error {
+// Started writes the record of a hold of mode [Fork], naming the command's process.
+// That must have been made and must not run the command before, so that a holder
+// who is killed never leaves a command that nobody knows of.
+func (l *Lock) Started(pid int) error {
 	p := identity.Of(pid)
-	l.record.Command = &Command{PID: pid, Start: p.Start, PidfdID: p.PidfdID, Name: name}
-	return l.rewrite(&l.record)
+	command := Command{PID: pid, Start: p.Start, PidfdID: p.PidfdID}
+	if l.record.Command != nil {
+		command.Name = l.record.Command.Name
+	}
+	l.record.Command = &command
+	return l.write()
+}
+
+// write puts the record of a new hold into the file.
+func (l *Lock) write() error {
+	if err := l.record.writeTo(l.file); err != nil {
+		return err
+	}
+	l.written = true
+	return nil
 }
 
 // ErrLost says that the lock file was deleted, replaced or overwritten under its
@@ -76,7 +90,10 @@ var ErrLost = errors.New("the lock file was deleted, replaced or overwritten whi
 // hold's is left as it is: [ErrLost]. The kernel lock is given back in any
 // case. The Lock must not be used afterwards.
 func (l *Lock) Release(outcome *Outcome) error {
-	err := l.rewrite(l.record.released(outcome))
+	var err error
+	if l.written {
+		err = l.rewrite(l.record.released(outcome))
+	}
 	if errUnlock := flock.Unlock(l.file); err == nil {
 		err = errUnlock
 	}
@@ -137,12 +154,20 @@ func pathNames(f *os.File) (bool, error) {
 // hold turns a won kernel lock into a hold: marks the descriptor, then writes
 // the record. In the other order a thread that probes in between would find a
 // record of this process without its descriptor, and rob it.
+//
+// A wrapper has nothing to say before its command has a process: see Started.
+// Until then the kernel lock alone keeps others out, and a wrapper that is killed
+// leaves no trace.
 func hold(f *os.File, r Record) (*Lock, error) {
 	if err := fdprobe.MarkHold(f); err != nil {
 		return nil, err
 	}
-	if err := r.writeTo(f); err != nil {
+	l := &Lock{file: f, record: r}
+	if r.Mode == Fork {
+		return l, nil
+	}
+	if err := l.write(); err != nil {
 		return nil, err
 	}
-	return &Lock{file: f, record: r}, nil
+	return l, nil
 }

@@ -65,12 +65,16 @@ func roleRun() int {
 	if err != nil {
 		return roleFailed(err)
 	}
-	started := 0
-	status, err := command.Run(func(pid int) { started = pid })
+	process, err := command.Start()
 	if err != nil {
 		return roleFailed(err)
 	}
-	fmt.Printf("started %t, %s\n", started > 1 && started != os.Getpid(), describe(status))
+	began := false
+	status, err := process.Run(func() { began = true })
+	if err != nil {
+		return roleFailed(err)
+	}
+	fmt.Printf("began %t, %s\n", began, describe(status))
 	return 0
 }
 

@@ -23,7 +23,7 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 			if got := output(t, again(t, "exec", ignore, ask...)); got != want {
 				t.Errorf("Exec: %q, want %q", got, want)
 			}
-			want += "\nstarted true, code 0"
+			want += "\nbegan true, code 0"
 			if got := output(t, again(t, "run", ignore, ask...)); got != want {
 				t.Errorf("Run: %q, want %q", got, want)
 			}

@@ -33,7 +33,7 @@ func TestScriptWithoutInterpreterLine(t *testing.T) {
 	said := script + " 2 two words"
 	tests := []struct{ role, want string }{
 		{"exec", said},
-		{"run", said + "\nstarted true, code 0"},
+		{"run", said + "\nbegan true, code 0"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.role, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestStatus(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.script, func(t *testing.T) {
-			want := "started true, " + tt.want
+			want := "began true, " + tt.want
 			if got := output(t, again(t, "run", nil, "sh", "-c", tt.script)); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}
@@ -80,7 +80,9 @@ func TestStartFails(t *testing.T) {
 			check(t, os.WriteFile(path, []byte(tt.content), 0o755))
 			command, err := supervise.Find([]string{path})
 			check(t, err)
-			_, errRun := command.Run(func(int) { t.Error("said to have started") })
+			process, err := command.Start()
+			check(t, err)
+			_, errRun := process.Run(func() { t.Error("said to have begun") })
 			for _, err := range []error{errRun, command.Exec()} {
 				var pathErr *fs.PathError
 				if !errors.As(err, &pathErr) || pathErr.Path != path || !errors.Is(err, tt.want) {
@@ -116,7 +118,7 @@ func TestSignalsReachTheCommand(t *testing.T) {
 				}
 			}
 			check(t, cmd.Wait())
-			want := "ready " + name + " started true, code 3"
+			want := "ready " + name + " began true, code 3"
 			if got := strings.Join(got, " "); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}

@@ -8,3 +8,5 @@ import (
 )
 
 func resetToDefault(sig syscall.Signal) { signal.Reset(sig) }
+
+func ignored(sig syscall.Signal) bool { return signal.Ignored(sig) }

@@ -1,0 +1,34 @@
+//go:build !linux || !(amd64 || arm64 || arm)
+
+package supervise
+
+import (
+	"os"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func catch(ch chan<- os.Signal, sigs []syscall.Signal) { notify(ch, sigs) }
+
+// arrived is not known before the signal is read.
+func arrived(syscall.Signal) bool { return false }
+
+// arrivals guesses: what a terminal can send to its foreground process group,
+// and comes while we are in it, is taken to come from there.
+func arrivals(sig syscall.Signal) []arrival {
+	byKernel := slices.Contains(slices.Concat(endings(), fromTerminals()), sig) &&
+		sig != unix.SIGTERM && sig != unix.SIGCONT && inForeground()
+	return []arrival{{sig, byKernel, !byKernel}}
+}
+
+func inForeground() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|unix.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && foreground == unix.Getpgrp()
+}

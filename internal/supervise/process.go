@@ -1,0 +1,148 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"xlock/internal/eintr"
+)
+
+// Process is the process of a command, from [Command.Start] to the end of
+// [Process.Run] or [Process.Cancel], of which the caller owes it one.
+type Process struct {
+	command *Command
+	pid     int
+	gate    gate
+	signals <-chan os.Signal // for relay
+
+	mu      sync.Mutex
+	ended   bool // reaped: the pid may be somebody else's now
+	stopped bool // this process has stopped with the command
+}
+
+// Status is how a command ended: with an exit code, or by a signal.
+type Status struct {
+	Code   int
+	Signal syscall.Signal // 0: it exited
+}
+
+// InterruptedError reports that this process was told to end before the
+// command began. The command has not run.
+type InterruptedError struct{ Signal syscall.Signal }
+
+func (e *InterruptedError) Error() string {
+	return fmt.Sprintf("ended by %s before the command began", unix.SignalName(e.Signal))
+}
+
+// Start makes the process that is to become the command, with the descriptors,
+// the directory, the limits, the environment and the signal mask that the
+// command will have. From then on this process catches the signals that are
+// to be passed on.
+//
+// On Linux the new process waits at a gate, which [Process.Run] opens. It ends
+// there if this process dies before. So a caller that writes its number down
+// first leaves no moment in which a command runs that nobody knows of.
+// Elsewhere it is the command from the start.
+func (c *Command) Start() (*Process, error) {
+	p := &Process{command: c, signals: catchSignals()}
+	if err := p.start(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// PID is the command's process number.
+func (p *Process) PID() int { return p.pid }
+
+// Cancel ends the process, instead of [Process.Run].
+func (p *Process) Cancel() {
+	p.signal(unix.SIGKILL) // a closed gate would not move one that is stopped
+	p.gate.close()
+	_, _ = p.wait()
+}
+
+// Run lets the process become the command, calls began once it has, on another
+// goroutine, and returns how the command ended. While the command runs, signals
+// that ask this process to do something are the command's to act on: it may
+// clean up, and is waited for. When the terminal stops it, this process stops
+// too.
+//
+// Run fails with an [*InterruptedError] if this process was told to end
+// before, and with a *[fs.PathError] if the command cannot be executed.
+func (p *Process) Run(began func()) (Status, error) {
+	if sig := toldToEnd(); sig != 0 {
+		p.Cancel()
+		return Status{}, &InterruptedError{sig}
+	}
+	done := make(chan struct{})
+	defer close(done)
+	go p.relay(done)
+	// The gate is watched beside the command, as a command that is stopped
+	// before its first step must be noticed too.
+	failure := make(chan error, 1)
+	go func() {
+		err := p.gate.open()
+		if err == nil {
+			began()
+		}
+		failure <- err
+	}()
+	status, err := p.wait()
+	if errStart := <-failure; errStart != nil {
+		return Status{}, p.command.failed(errStart)
+	}
+	return status, err
+}
+
+// wait returns when the command has ended.
+func (p *Process) wait() (Status, error) {
+	for {
+		pid, ws, err := p.nextChange()
+		switch {
+		case err != nil:
+			return Status{}, os.NewSyscallError("wait4", err)
+		case pid != p.pid: // an orphan, see whom
+		case ws.Stopped():
+			p.stopToo(ws.StopSignal())
+		case ws.Signaled():
+			return Status{Signal: ws.Signal()}, nil
+		case ws.Exited():
+			return Status{Code: ws.ExitStatus()}, nil
+		}
+	}
+}
+
+// whom is whose changes are waited for, as wait4(2) has it: the command's, and
+// as the init of a PID namespace those of every orphan too, which are reaped so
+// (pid_namespaces(7)). Other children may have been left by the program that
+// this one replaced, and are none of its business.
+func (p *Process) whom() int {
+	const everybody = -1
+	if unix.Getpid() == 1 {
+		return everybody
+	}
+	return p.pid
+}
+
+// reap collects a change.
+func (p *Process) reap(options int) (pid int, ws unix.WaitStatus, err error) {
+	err = eintr.Retry(func() error {
+		pid, err = unix.Wait4(p.whom(), &ws, unix.WUNTRACED|options, nil)
+		return err
+	})
+	p.ended = p.ended || pid == p.pid && !ws.Stopped()
+	return pid, ws, err
+}
+
+// signal sends the command a signal, which a set-user-ID program may refuse.
+func (p *Process) signal(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		_ = unix.Kill(p.pid, sig)
+	}
+}

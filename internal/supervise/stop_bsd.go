@@ -1,0 +1,15 @@
+//go:build darwin || freebsd
+
+package supervise
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// stopBy stops this process by SIGSTOP, as the signal itself is caught.
+func stopBy(syscall.Signal) { _ = unix.Kill(unix.Getpid(), unix.SIGSTOP) }
+
+// goesOn cannot be seen; a second SIGCONT does less harm than none.
+func goesOn(int) bool { return false }
