@@ -55,17 +55,25 @@ func (e signalError) Error() string { return e.signal.String() }
 func exitStatus(err error) int {
 	var status statusError
 	var died signalError
+	var interrupted *supervise.InterruptedError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &status):
 		return int(status)
 	case errors.As(err, &died):
-		supervise.DieBy(died.signal)
-		return statusBySignal + int(died.signal)
+		return dieBy(died.signal)
+	case errors.As(err, &interrupted):
+		return dieBy(interrupted.Signal)
 	}
 	say(os.Stderr, describe(err))
 	return statusOf(err)
+}
+
+// dieBy returns where a signal does not end us.
+func dieBy(sig syscall.Signal) int {
+	supervise.DieBy(sig)
+	return statusBySignal + int(sig)
 }
 
 func statusOf(err error) int {
@@ -74,16 +82,16 @@ func statusOf(err error) int {
 	var held *lock.HeldError
 	var deadlock *lock.DeadlockError
 	var output outputError
+	var interrupted *supervise.InterruptedError
 	switch {
 	case errors.As(err, &usage):
 		return statusUsage
 	case errors.As(err, &output):
 		return statusSystem
+	case errors.As(err, &interrupted):
+		return statusBySignal + int(interrupted.Signal)
 	case errors.As(err, &start):
-		if errors.Is(err, fs.ErrNotExist) {
-			return statusNotFound
-		}
-		return statusNotExecutable
+		return statusOfStart(err)
 	case errors.As(err, &held):
 		return statusBusy
 	case errors.As(err, &deadlock):
@@ -94,6 +102,19 @@ func statusOf(err error) int {
 		return statusUsage
 	}
 	return statusSystem
+}
+
+// statusOfStart tells a command that cannot be executed from a system that has
+// no room for another process.
+func statusOfStart(err error) int {
+	var path *fs.PathError
+	switch {
+	case !errors.As(err, &path):
+		return statusSystem
+	case errors.Is(err, fs.ErrNotExist):
+		return statusNotFound
+	}
+	return statusNotExecutable
 }
 
 // isFileError: what went wrong is about the lock file. Running out of

@@ -51,14 +51,14 @@ func TestStatusOf(t *testing.T) {
 
 func TestConflictStatus(t *testing.T) {
 	held := fmt.Errorf("again: %w", &lock.HeldError{Holder: lock.Holder{Descriptor: -1}})
-	opts := runOptions{status: 3, quiet: true}
-	if got := opts.conflict(held); got != statusError(3) {
+	r := &runner{opts: runOptions{status: 3, quiet: true}}
+	if got := r.refused(held); got != statusError(3) {
 		t.Errorf("busy: %v; want status 3", got)
 	}
 	// -E is about a busy lock and nothing else.
 	for _, err := range []error{&lock.DeadlockError{}, lock.ErrNotLockFile} {
-		if got := opts.conflict(err); got != err {
-			t.Errorf("conflict(%v) = %v; want the error itself", err, got)
+		if got := r.refused(err); got != err {
+			t.Errorf("refused(%v) = %v; want the error itself", err, got)
 		}
 	}
 }

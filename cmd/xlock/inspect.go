@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,27 +79,30 @@ func show(w io.Writer, r *lock.Report, opts inspectOptions) error {
 	if !opts.json {
 		return write(w, person(r))
 	}
-	var line strings.Builder
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(jsonReport(r)); err != nil {
+	line, err := encodeLine(jsonReport(r))
+	if err != nil {
 		return err
 	}
-	return write(w, escapeJSON(line.String()))
+	return write(w, line)
 }
 
 // reportJSON is the object of inspect --json. Its field names are part of
 // xlock's interface.
 type reportJSON struct {
-	Lock     string            `json:"lock"`
+	Lock string `json:"lock"`
+	*holderJSON
+	Holders  []fdprobe.Holder `json:"holders"`
+	Waiters  []int            `json:"waiters"`
+	Warnings []string         `json:"warnings"`
+}
+
+// holderJSON is who holds a lock, or held it last.
+type holderJSON struct {
 	State    lock.State        `json:"state"`
 	Liveness identity.Liveness `json:"liveness,omitempty"`
 	Identity identity.Word     `json:"identity,omitempty"`
 	Reason   lock.Reason       `json:"reason"`
 	*recordJSON
-	Holders  []fdprobe.Holder `json:"holders"`
-	Waiters  []int            `json:"waiters"`
-	Warnings []string         `json:"warnings"`
 }
 
 // recordJSON are the fields that come from the record.
@@ -120,18 +121,19 @@ type recordJSON struct {
 }
 
 func jsonReport(r *lock.Report) reportJSON {
-	report := reportJSON{
-		Lock:     r.Path,
-		State:    r.State,
-		Liveness: r.Liveness,
-		Identity: r.Identity,
-		Reason:   r.Reason,
-		Holders:  append([]fdprobe.Holder{}, r.Holders...),
-		Waiters:  append([]int{}, r.Waiters...),
-		Warnings: append([]string{}, r.Warnings...),
+	return reportJSON{
+		Lock:       r.Path,
+		holderJSON: holderOfJSON(r.Holder()),
+		Holders:    append([]fdprobe.Holder{}, r.Holders...),
+		Waiters:    append([]int{}, r.Waiters...),
+		Warnings:   append([]string{}, r.Warnings...),
 	}
-	if record := r.Content.Record; record != nil {
-		report.recordJSON = &recordJSON{
+}
+
+func holderOfJSON(h lock.Holder) *holderJSON {
+	holder := &holderJSON{State: h.State, Liveness: h.Liveness, Identity: h.Identity, Reason: h.Reason}
+	if record := h.Record; record != nil {
+		holder.recordJSON = &recordJSON{
 			Owner:      record.Owner,
 			Command:    record.Command,
 			Mode:       record.Mode,
@@ -145,7 +147,7 @@ func jsonReport(r *lock.Report) reportJSON {
 			Outcome:    record.Outcome,
 		}
 	}
-	return report
+	return holder
 }
 
 // stateName is the argument of --is.

@@ -15,6 +15,7 @@ import (
 	"xlock/internal/fdprobe"
 	"xlock/internal/identity"
 	"xlock/internal/lock"
+	"xlock/internal/supervise"
 )
 
 // Every message of xlock is made in this file, but for what is wrong with a
@@ -24,9 +25,9 @@ import (
 // can be done. Text from files, other processes and the command line is
 // escaped before it can reach a terminal.
 
-func say(w io.Writer, message string) {
-	fmt.Fprintf(w, "xlock: %s\n", escape(message))
-}
+func say(w io.Writer, text string) { fmt.Fprintln(w, message(text)) }
+
+func message(text string) string { return "xlock: " + escape(text) }
 
 // tell prints a result, which is no message and has no prefix.
 func tell(w io.Writer, result string) error {
@@ -83,7 +84,10 @@ func describe(err error) string {
 	var start startError
 	var output outputError
 	var path *fs.PathError
+	var interrupted *supervise.InterruptedError
 	switch {
+	case errors.As(err, &interrupted):
+		return interrupted.Error()
 	case errors.As(err, &held):
 		return busy(held)
 	case errors.As(err, &deadlock):
@@ -138,6 +142,8 @@ func remedy(err *fs.PathError) string {
 		return "; free some space for the record"
 	case errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP):
 		return "; this file system does not lock, name a file on another"
+	case errors.Is(err, syscall.ETIMEDOUT):
+		return "; its file system does not answer, perhaps its server is away"
 	}
 	return ""
 }
@@ -150,12 +156,28 @@ func busy(err *lock.HeldError) string {
 	return prefix + heldBy(err.Holder) + "; see: xlock inspect " + shellQuote(err.Path)
 }
 
-func waiting(h lock.Holder) string {
-	text := "waiting: " + heldBy(h)
-	if h.Ancestor {
+// waiting begins with what changes, as a terminal may show the beginning alone.
+func waiting(w wait) string {
+	text := "waiting " + w.waited.String() + place(w.ahead) + ": "
+	if w.changed {
+		text += "now "
+	}
+	text += heldBy(w.Holder)
+	if w.Ancestor {
 		text += ", an ancestor of this process, which perhaps waits for it"
 	}
 	return text
+}
+
+// place is the place in the queue.
+func place(ahead int) string {
+	switch ahead {
+	case -1:
+		return ""
+	case 0:
+		return ", next in line"
+	}
+	return fmt.Sprintf(", %d ahead", ahead)
 }
 
 func wouldDeadlock(err *lock.DeadlockError) string {
@@ -181,6 +203,8 @@ func heldBy(h lock.Holder) string {
 		return fmt.Sprintf("%s is held through this process's own descriptor %d", h.Path, h.Descriptor)
 	case h.Reason == lock.ReasonKernelLock:
 		return h.Path + " is held by somebody whom its record does not name: another program (flock(1)?), or what an earlier holder left running"
+	case h.Reason == lock.ReasonNoAnswer:
+		return h.Path + " is perhaps held, its file system has not answered in time"
 	case h.Record == nil:
 		return h.Path + " is " + state
 	}
@@ -243,6 +267,8 @@ func explain(j lock.Judgement) string {
 		return "its record cannot be read, and counts for nothing"
 	case lock.ReasonKernelLock:
 		return "flock(2) is held by somebody whom its record does not name"
+	case lock.ReasonNoAnswer:
+		return "its file system has not answered"
 	case lock.ReasonCommandRunning:
 		if j.State == lock.UnknownState {
 			return "its holder is gone, but the command it ran may not be"

@@ -2,19 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"os"
-	"os/signal"
-	"path/filepath"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"xlock/internal/lock"
-	"xlock/internal/supervise"
 )
 
 type runOptions struct {
@@ -24,6 +16,7 @@ type runOptions struct {
 	noFork  bool
 	close   bool
 	label   string
+	events  statusFD
 	quiet   bool
 	verbose bool
 }
@@ -35,6 +28,7 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&o.noFork, "no-fork", "F", false, "replace xlock by the command, which keeps the lock")
 	flags.BoolVarP(&o.close, "close", "o", false, "do not pass the lock's descriptor to the command")
 	flags.StringVar(&o.label, "label", "", "a note for others who see the lock held")
+	flags.Var(&o.events, "status-fd", "write what happens to this descriptor, as lines of JSON")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "no messages about waiting or a busy lock")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say when the lock is taken and released")
 }
@@ -42,7 +36,7 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 func newRunCommand() *cobra.Command {
 	opts := runOptions{status: statusBusy}
 	cmd := &cobra.Command{
-		Use:   "run [-n | -w DURATION] [-E N] [-F | -o] [--label TEXT] [-q | -v] LOCK [--] COMMAND [ARG...]",
+		Use:   "run [-n | -w DURATION] [-E N] [-F | -o] [--label TEXT] [--status-fd N] [-q | -v] LOCK [--] COMMAND [ARG...]",
 		Short: "Run a command while holding a lock",
 		Long: `Run takes the lock LOCK, creating the file if it is missing, runs COMMAND, and
 gives the lock back when COMMAND ends. Everything behind LOCK, or behind a "--"
@@ -79,37 +73,20 @@ EXIT STATUS
 }
 
 func runRun(ctx context.Context, opts runOptions, args []string) error {
-	path, command, err := opts.check(args)
+	path, args, err := opts.check(args)
 	if err != nil {
 		return err
 	}
-	found, err := supervise.Find(command)
+	events, err := openEvents(opts.events, path)
 	if err != nil {
-		return startError{err}
+		return err
 	}
-	if opts.wait.set {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, opts.wait.duration)
-		defer cancel()
-	}
-	// A message that finds standard error closed must not end us before the
-	// command, nor in place of its status. What is caught is reset by execve(2).
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
-	spare := supervise.DieWhenTold()
-	held, err := acquire(ctx, path, opts, found)
+	r := &runner{opts: opts, path: path, events: events}
+	status, err := r.run(ctx, args)
 	if err != nil {
-		return opts.conflict(err)
+		return r.refused(err)
 	}
-	if err := export(held, opts); err != nil {
-		return abandon(held, err)
-	}
-	if opts.verbose {
-		say(os.Stderr, taken(held))
-	}
-	if opts.noFork {
-		return abandon(held, startError{found.Exec()})
-	}
-	return runHolding(held, opts, found, spare)
+	return result(status)
 }
 
 // check refuses a command line that makes no sense before anything is touched.
@@ -138,151 +115,4 @@ func (o *runOptions) check(args []string) (path string, command []string, err er
 		return "", nil, usageError{err.Error() + "; give a shorter, printable --label"}
 	}
 	return path, command, nil
-}
-
-// acquire takes the lock, and says for whom it waits once that is noticeable.
-func acquire(ctx context.Context, path string, opts runOptions, command *supervise.Command) (*lock.Lock, error) {
-	const noticeable = time.Second
-	var notice *time.Timer
-	stop := func() {
-		if notice != nil {
-			notice.Stop()
-		}
-	}
-	defer stop()
-	mode := lock.Fork
-	if opts.noFork {
-		mode = lock.Exec
-	}
-	label := opts.label
-	if label == "" {
-		label = jobAddress(os.LookupEnv)
-	}
-	return lock.Acquire(ctx, path, lock.Options{
-		Mode:     mode,
-		Inherits: !opts.close,
-		Command:  command.Name(),
-		Label:    label,
-		NoWait:   opts.noWait,
-		Limited:  opts.wait.set,
-		Waiting: func(h lock.Holder) {
-			stop()
-			if !opts.quiet {
-				notice = time.AfterFunc(noticeable, func() {
-					if h, ok := holderNow(h); ok {
-						say(os.Stderr, waiting(h))
-					}
-				})
-			}
-		},
-	})
-}
-
-// holderNow is who stands in the way now: in the kernel's queue the lock can have
-// passed to another since a wait for h began, or be about to become ours.
-func holderNow(h lock.Holder) (current lock.Holder, ok bool) {
-	report, err := lock.Inspect(h.Path)
-	if err != nil || report.State == lock.Free || report.State == lock.Abandoned {
-		return h, false
-	}
-	current = report.Holder()
-	current.Ancestor = h.Ancestor && current.Blocker != nil && current.Blocker.PID == h.Blocker.PID
-	return current, true
-}
-
-// conflict turns a busy lock into what -q and -E ask for.
-func (o *runOptions) conflict(err error) error {
-	var held *lock.HeldError
-	if !errors.As(err, &held) {
-		return err
-	}
-	if !o.quiet {
-		say(os.Stderr, describe(err))
-	}
-	return statusError(o.status)
-}
-
-// runHolding runs the command with the lock held and gives the lock back. A
-// lock that was lost meanwhile is told, and leaves the command's status as it
-// is.
-func runHolding(held *lock.Lock, opts runOptions, command *supervise.Command, spare func()) error {
-	process, err := command.Start()
-	spare() // from now on signals are caught for the command
-	if err != nil {
-		return abandon(held, startError{err})
-	}
-	if err := held.Started(process.PID()); err != nil {
-		process.Cancel()
-		return abandon(held, err)
-	}
-	status, err := process.Run(func() {})
-	if err != nil {
-		return abandon(held, startError{err})
-	}
-	path := held.File().Name()
-	err = held.Release(outcome(status))
-	switch {
-	case err != nil:
-		say(os.Stderr, warning(err))
-	case opts.verbose:
-		say(os.Stderr, released(path))
-	}
-	return result(status)
-}
-
-// export hands the lock on: its descriptor, unless -o keeps it back, and what
-// the environment says about it.
-func export(held *lock.Lock, opts runOptions) error {
-	path, err := filepath.Abs(held.File().Name())
-	if err != nil {
-		return err
-	}
-	environment := map[string]string{
-		"XLOCK_PATH":       path,
-		"XLOCK_GENERATION": strconv.FormatUint(held.Generation(), 10),
-	}
-	os.Unsetenv("XLOCK_FD")
-	if !opts.close {
-		fd := int(held.File().Fd())
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
-			return os.NewSyscallError("fcntl", err)
-		}
-		environment["XLOCK_FD"] = strconv.Itoa(fd)
-	}
-	for name, value := range environment {
-		if err := os.Setenv(name, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// abandon gives the lock back without the command having run. What went before
-// counts for more than a release that failed, which is told.
-func abandon(held *lock.Lock, before error) error {
-	var interrupted *supervise.InterruptedError
-	if errors.As(before, &interrupted) {
-		before = signalError{interrupted.Signal}
-	}
-	if err := held.Release(nil); err != nil {
-		say(os.Stderr, warning(err))
-	}
-	return before
-}
-
-func outcome(status supervise.Status) *lock.Outcome {
-	if status.Signal != 0 {
-		return &lock.Outcome{Signal: unix.SignalName(status.Signal)}
-	}
-	return &lock.Outcome{Exit: &status.Code}
-}
-
-func result(status supervise.Status) error {
-	switch {
-	case status.Signal != 0:
-		return signalError{status.Signal}
-	case status.Code != 0:
-		return statusError(status.Code)
-	}
-	return nil
 }

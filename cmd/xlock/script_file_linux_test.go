@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -85,13 +86,44 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 				ts.Fatalf("no field %s in %s", name, line)
 			}
 		}
-		for _, arg := range args[1:] {
-			field, want := assignment(ts, arg)
-			if got := textOf(lookup(object, field)); got != want {
-				ts.Fatalf("%s is %q, want %q, in %s", field, got, want, line)
-			}
+		compare(ts, object, args[1:])
+	}
+}
+
+// compare fails unless the object has the values of assignments.
+func compare(ts *testscript.TestScript, object map[string]any, assignments []string) {
+	for _, arg := range assignments {
+		field, want := assignment(ts, arg)
+		if got := textOf(lookup(object, field)); got != want {
+			ts.Fatalf("%s is %q, want %q, in %v", field, got, want, object)
 		}
 	}
+}
+
+func cmdEvents(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: events FILE EVENT...")
+	}
+	var names []string
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		names = append(names, textOf(decode(ts, line)["event"]))
+	}
+	if !slices.Equal(names, args[1:]) {
+		ts.Fatalf("events are %v, want %v", names, args[1:])
+	}
+}
+
+func cmdField(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: field FILE N FIELD=VALUE...")
+	}
+	lines := slices.Collect(strings.Lines(ts.ReadFile(args[0])))
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	if n >= len(lines) {
+		ts.Fatalf("%s has %d lines", args[0], len(lines))
+	}
+	compare(ts, decode(ts, lines[n]), args[2:])
 }
 
 // cmdForge keeps the file's inode, which the record names.

@@ -48,6 +48,8 @@ func TestMain(m *testing.M) {
 //	same FILE FILE                compare two files byte for byte
 //	socket FILE                   make a Unix socket
 //	json FILE [FIELD=VALUE...]    each line is an object of 'inspect --json' with these values
+//	events FILE EVENT...          the lines of --status-fd are these events
+//	field FILE N FIELD=VALUE...   the Nth line of JSON, from 0, has these values
 //	forge FILE FIELD=VALUE...     write other values into a record, in place
 //	[need:TOOL]                   the machine has it; in strict mode it must
 //
@@ -76,6 +78,8 @@ func TestScript(t *testing.T) {
 			"socket":    cmdSocket,
 			"json":      cmdJSON,
 			"forge":     cmdForge,
+			"events":    cmdEvents,
+			"field":     cmdField,
 		},
 	})
 }

@@ -58,3 +58,21 @@ func (c *exitCode) Set(text string) error {
 
 func (c *exitCode) String() string { return strconv.Itoa(int(*c)) }
 func (c *exitCode) Type() string   { return "N" }
+
+// statusFD is the descriptor of --status-fd.
+type statusFD struct {
+	set    bool
+	number int
+}
+
+func (f *statusFD) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return errors.New("want the number of a descriptor")
+	}
+	f.set, f.number = true, int(n)
+	return nil
+}
+
+func (f *statusFD) String() string { return "" }
+func (f *statusFD) Type() string   { return "N" }

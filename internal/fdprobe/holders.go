@@ -33,6 +33,10 @@ type Holders struct {
 // can be invisible. [errors.ErrUnsupported] where the kernel does not tell.
 func ListHolders(f *os.File) (Holders, error) { return listHolders(f) }
 
+// ListQueue is the part of [ListHolders] that comes from /proc/locks alone: all
+// waiters, and those holders that are listed there.
+func ListQueue(f *os.File) (Holders, error) { return listQueue(f) }
+
 // OwnLock returns a descriptor of this process, f itself aside, whose open file
 // description holds the flock(2) lock on f's file, and whether that is a hold:
 // one that is marked only looks, and is about to give the lock back or to become

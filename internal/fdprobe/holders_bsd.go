@@ -11,4 +11,6 @@ import (
 // without privileges.
 func listHolders(*os.File) (Holders, error) { return Holders{}, errors.ErrUnsupported }
 
+func listQueue(*os.File) (Holders, error) { return Holders{}, errors.ErrUnsupported }
+
 func ownLock(*os.File) (fd int, hold, ok bool) { return 0, false, false }

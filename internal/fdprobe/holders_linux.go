@@ -22,6 +22,15 @@ func listHolders(f *os.File) (Holders, error) {
 	return h, errors.Join(h.addProcLocks(f, info), h.addFDInfo(info))
 }
 
+func listQueue(f *os.File) (Holders, error) {
+	var h Holders
+	info, err := f.Stat()
+	if err != nil {
+		return h, err
+	}
+	return h, h.addProcLocks(f, info)
+}
+
 // addProcLocks reads /proc/locks, where a file goes by the device number of
 // its superblock and its inode. The list takes several read(2) and is not of
 // one moment: while others take and release locks a line can come twice.

@@ -29,8 +29,11 @@ var ErrBusy error = syscall.EWOULDBLOCK
 // TryLock takes the exclusive lock without waiting for another holder.
 // It fails with an error that matches [ErrBusy] when somebody holds it.
 // A description that holds the lock already gets it again: nil.
-func TryLock(f *os.File) error {
-	return call(f, unix.LOCK_EX|unix.LOCK_NB)
+//
+// Even so a file system whose server does not answer (FUSE, NFS) can keep it
+// waiting. When ctx ends first, it returns and keeps f as [Lock] does.
+func TryLock(ctx context.Context, f *os.File) error {
+	return callUntil(ctx, f, unix.LOCK_EX|unix.LOCK_NB)
 }
 
 // Lock takes the exclusive lock and waits for it in the kernel, which grants
@@ -44,24 +47,29 @@ func TryLock(f *os.File) error {
 // after such an error, and must not use it otherwise. A process that exits takes the waiting
 // call with it.
 func Lock(ctx context.Context, f *os.File) error {
-	granted := make(chan error)
+	return callUntil(ctx, f, unix.LOCK_EX)
+}
+
+func callUntil(ctx context.Context, f *os.File, how int) error {
+	done := make(chan error)
 	go func() {
-		err := call(f, unix.LOCK_EX)
+		err := call(f, how)
 		select {
-		case granted <- err:
+		case done <- err:
 		case <-ctx.Done():
 			f.Close()
 		}
 	}()
 	select {
-	case err := <-granted:
+	case err := <-done:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// Abandoned reports whether err is an error after which [Lock] keeps the file.
+// Abandoned reports whether err is an error after which [Lock] and [TryLock] keep
+// the file.
 func Abandoned(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -37,7 +37,7 @@ func open(t *testing.T, path string) *os.File {
 func locked(t *testing.T, path string) *os.File {
 	t.Helper()
 	f := open(t, path)
-	check(t, flock.TryLock(f))
+	check(t, flock.TryLock(t.Context(), f))
 	return f
 }
 
@@ -50,7 +50,7 @@ func check(t *testing.T, err error) {
 
 func wantBusy(t *testing.T, f *os.File) {
 	t.Helper()
-	if err := flock.TryLock(f); !errors.Is(err, flock.ErrBusy) {
+	if err := flock.TryLock(t.Context(), f); !errors.Is(err, flock.ErrBusy) {
 		t.Errorf("TryLock = %v, want busy", err)
 	}
 }
@@ -102,17 +102,17 @@ func child(t *testing.T, f *os.File) (end func()) {
 func TestTryLock(t *testing.T) {
 	path := lockFile(t)
 	f, other := locked(t, path), open(t, path)
-	err := flock.TryLock(other)
+	err := flock.TryLock(t.Context(), other)
 	var pathErr *fs.PathError
 	if !errors.Is(err, flock.ErrBusy) || !errors.Is(err, syscall.EWOULDBLOCK) ||
 		!errors.As(err, &pathErr) || pathErr.Op != "flock" || pathErr.Path != path {
 		t.Errorf("TryLock of a busy lock: %#v", err)
 	}
-	if err := flock.TryLock(f); err != nil {
+	if err := flock.TryLock(t.Context(), f); err != nil {
 		t.Errorf("TryLock again by the holder: %v", err)
 	}
 	check(t, flock.Unlock(f))
-	if err := flock.TryLock(other); err != nil {
+	if err := flock.TryLock(t.Context(), other); err != nil {
 		t.Errorf("TryLock of a free lock: %v", err)
 	}
 }
@@ -253,7 +253,7 @@ func TestUnlockEndsItForAll(t *testing.T) {
 			f, other := locked(t, path), open(t, path)
 			wantBusy(t, other)
 			tt.unlock(t, f)
-			if err := flock.TryLock(other); err != nil {
+			if err := flock.TryLock(t.Context(), other); err != nil {
 				t.Errorf("TryLock = %v after the unlock", err)
 			}
 		})
@@ -277,7 +277,7 @@ func TestErrorsAreOfThePath(t *testing.T) {
 		{"no descriptor", bad, syscall.EBADF},
 	}
 	calls := map[string]func(*os.File) error{
-		"TryLock": flock.TryLock,
+		"TryLock": func(f *os.File) error { return flock.TryLock(t.Context(), f) },
 		"Lock":    func(f *os.File) error { return flock.Lock(t.Context(), f) },
 		"Unlock":  flock.Unlock,
 	}

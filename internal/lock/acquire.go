@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"xlock/internal/fdprobe"
@@ -205,7 +207,7 @@ func lockWhileOwnerLives(ctx context.Context, f *os.File, s scene, h Holder) err
 func (t *taker) lockSoon(ctx context.Context, f *os.File, s scene) (*Holder, error) {
 	var waited time.Duration
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
-		err := flock.TryLock(f)
+		err := t.try(ctx, f)
 		if !errors.Is(err, flock.ErrBusy) {
 			return nil, err
 		}
@@ -219,6 +221,22 @@ func (t *taker) lockSoon(ctx context.Context, f *os.File, s scene) (*Holder, err
 		time.Sleep(pause)
 		waited += pause
 	}
+}
+
+// try asks for the kernel lock once. Whoever does not want to wait does not wait
+// for a file system that does not answer either, and is not told "busy".
+func (t *taker) try(ctx context.Context, f *os.File) error {
+	if !t.opts.NoWait {
+		return flock.TryLock(ctx, f)
+	}
+	const answers = 5 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, answers)
+	defer cancel()
+	err := flock.TryLock(ctx, f)
+	if flock.Abandoned(err) {
+		return &fs.PathError{Op: "flock", Path: t.path, Err: syscall.ETIMEDOUT}
+	}
+	return err
 }
 
 // patience is how long to try for a kernel lock that is busy. What an earlier
@@ -355,7 +373,9 @@ func (t *taker) changed(f *os.File, s scene, h Holder) (bool, error) {
 }
 
 // explain makes the end of a wait in the kernel an error that names the
-// holder. The file that waited is not ours any more: it is read afresh.
+// holder. The file that waited is not ours any more: it is read afresh. If
+// nobody is seen to hold the lock, the file system has not answered, or is
+// about to: the lock was just given back.
 func (t *taker) explain(err error) error {
 	if !flock.Abandoned(err) {
 		return err
@@ -365,7 +385,9 @@ func (t *taker) explain(err error) error {
 		return errInspect
 	}
 	h := report.Holder()
-	h.explainKernelLock()
+	if h.State == Free || h.State == Abandoned {
+		h.State, h.Reason = UnknownState, ReasonNoAnswer
+	}
 	return &HeldError{Holder: h, TimedOut: true}
 }
 

@@ -34,7 +34,17 @@ func (r *Report) Holder() Holder {
 //
 // The report is of one moment as far as the file is concerned; that the kernel
 // shows no holder does not prove that there is none.
-func Inspect(path string) (*Report, error) {
+func Inspect(path string) (*Report, error) { return inspect(path, fdprobe.ListHolders) }
+
+// Glance is an Inspect that somebody who waits can repeat: of the kernel's
+// evidence it takes what one list has, and does not look through all
+// processes. Holders can be missing that Inspect finds.
+func Glance(path string) (*Report, error) { return inspect(path, fdprobe.ListQueue) }
+
+// lister asks the kernel about a file.
+type lister func(*os.File) (fdprobe.Holders, error)
+
+func inspect(path string, list lister) (*Report, error) {
 	f, err := openToRead(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return inspectMissing(path, err)
@@ -43,7 +53,7 @@ func Inspect(path string) (*Report, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return inspectFile(path, f)
+	return inspectFile(path, f, list)
 }
 
 func inspectMissing(path string, missing error) (*Report, error) {
@@ -60,7 +70,7 @@ func inspectMissing(path string, missing error) (*Report, error) {
 // inspectFile reads the record before and after it asks the kernel. If they
 // differ, the lock has changed hands meanwhile and the kernel's answer may be
 // about either holder: look again.
-func inspectFile(path string, f *os.File) (*Report, error) {
+func inspectFile(path string, f *os.File, list lister) (*Report, error) {
 	s, err := newScene(f)
 	if err != nil {
 		return nil, err
@@ -71,7 +81,7 @@ func inspectFile(path string, f *os.File) (*Report, error) {
 	}
 	const mostLooks = 10
 	for look := 1; ; look++ {
-		kernel, errKernel := fdprobe.ListHolders(f)
+		kernel, errKernel := list(f)
 		after, err := readOurs(f)
 		if err != nil {
 			return nil, err

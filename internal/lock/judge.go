@@ -53,6 +53,7 @@ const (
 	ReasonOwner          Reason = "owner"           // the owner's liveness decides
 	ReasonCommandRunning Reason = "command-running" // the owner is gone, its command is not
 	ReasonKernelLock     Reason = "kernel-lock"     // flock(2) is held, and no record explains it
+	ReasonNoAnswer       Reason = "no-answer"       // flock(2) has not answered while we waited
 )
 
 // Judgement is a verdict with its grounds.

@@ -65,7 +65,7 @@ func TestReclaim(t *testing.T) {
 			f, err := os.Create(path)
 			check(t, err)
 			t.Cleanup(func() { f.Close() })
-			check(t, flock.TryLock(f))
+			check(t, flock.TryLock(t.Context(), f))
 		}, "", "busy: kernel-lock"},
 		{"somebody's file", func(t *testing.T, path string) {
 			check(t, os.WriteFile(path, []byte("notes\n"), 0o600))

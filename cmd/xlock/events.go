@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"xlock/internal/lock"
+	"xlock/internal/supervise"
+)
+
+// events tells a program, on the descriptor of --status-fd, what becomes of a
+// run: one JSON object per line. A nil *events tells nobody. docs/status-fd.md
+// has the fields, which are part of xlock's interface.
+type events struct {
+	file   *os.File
+	path   string
+	failed bool // and the user was told
+}
+
+// eventJSON is one line.
+type eventJSON struct {
+	Event      string      `json:"event"`
+	Time       time.Time   `json:"time"`
+	Lock       string      `json:"lock"`
+	Generation uint64      `json:"generation,omitempty"`
+	PID        int         `json:"pid,omitempty"`
+	Exit       *int        `json:"exit,omitempty"`
+	Signal     string      `json:"signal,omitempty"`
+	Status     int         `json:"status,omitempty"`
+	Message    string      `json:"message,omitempty"`
+	TimedOut   bool        `json:"timed_out,omitempty"`
+	Ahead      *int        `json:"ahead,omitempty"`
+	Holder     *holderJSON `json:"holder,omitempty"`
+}
+
+// openEvents returns nil if no descriptor is asked for. The command does not
+// get it, so that whoever reads from it sees its end when xlock ends; unless it
+// is one of the standard three.
+func openEvents(fd statusFD, path string) (*events, error) {
+	if !fd.set {
+		return nil, nil
+	}
+	if err := checkWritable(fd.number); err != nil {
+		return nil, usageError{fmt.Sprintf("--status-fd %d is %v; open it for writing: %d>FILE", fd.number, err, fd.number)}
+	}
+	if fd.number > int(os.Stderr.Fd()) {
+		unix.CloseOnExec(fd.number)
+	}
+	return &events{file: os.NewFile(uintptr(fd.number), "status-fd"), path: path}, nil
+}
+
+// checkWritable refuses also what the Go runtime has opened for itself.
+func checkWritable(fd int) error {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	var st unix.Stat_t
+	if err != nil || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT == 0 {
+		return errors.New("not open")
+	}
+	if flags&unix.O_ACCMODE == unix.O_RDONLY {
+		return errors.New("open for reading only")
+	}
+	return nil
+}
+
+func (e *events) waiting(w wait) {
+	event := eventJSON{Event: "waiting", Holder: holderOfJSON(w.Holder)}
+	if w.ahead >= 0 {
+		event.Ahead = &w.ahead
+	}
+	e.write(event)
+}
+
+func (e *events) acquired(l *lock.Lock) {
+	e.write(eventJSON{Event: "acquired", Generation: l.Generation()})
+}
+
+func (e *events) started(pid int) { e.write(eventJSON{Event: "started", PID: pid}) }
+
+func (e *events) exited(status supervise.Status) {
+	o := outcome(status)
+	e.write(eventJSON{Event: "exited", Exit: o.Exit, Signal: o.Signal})
+}
+
+// refused tells why the command did not run.
+func (e *events) refused(err error, status int) {
+	event := eventJSON{Event: "error", Status: status, Message: describe(err)}
+	var held *lock.HeldError
+	var deadlock *lock.DeadlockError
+	var interrupted *supervise.InterruptedError
+	switch {
+	case errors.As(err, &held):
+		event.Event, event.Holder, event.TimedOut = "busy", holderOfJSON(held.Holder), held.TimedOut
+	case errors.As(err, &deadlock):
+		event.Event, event.Holder = "deadlock", holderOfJSON(deadlock.Holder)
+	case errors.As(err, &interrupted):
+		event.Signal = unix.SignalName(interrupted.Signal)
+	}
+	e.write(event)
+}
+
+// write does not keep the command from running when nobody reads any more.
+func (e *events) write(event eventJSON) {
+	if e == nil || e.failed {
+		return
+	}
+	event.Lock, event.Time = e.path, time.Now().UTC().Truncate(time.Millisecond)
+	line, err := encodeLine(event)
+	if err == nil {
+		_, err = e.file.WriteString(line)
+	}
+	if err != nil {
+		e.failed = true
+		say(os.Stderr, "warning: cannot write to --status-fd: "+errnoText(err))
+	}
+}
+
+// encodeLine makes a line of JSON that is safe to print.
+func encodeLine(value any) (string, error) {
+	var line strings.Builder
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(value)
+	return escapeJSON(line.String()), err
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+)
+
+// silent is the screen of -q.
+type silent struct{}
+
+func (silent) live(string) bool { return false }
+func (silent) add(string)       {}
+func (silent) clear()           {}
+
+// errorOutput is standard error as a screen: a terminal in whose foreground we
+// are, or a log.
+type errorOutput struct {
+	file  *os.File
+	shown bool
+}
+
+func (o *errorOutput) add(text string) {
+	o.clear()
+	say(o.file, text)
+}
+
+// live writes over the line, cut to the width, as a line that wraps cannot be
+// written over. In the background it would write over what somebody types.
+func (o *errorOutput) live(text string) bool {
+	fd := int(o.file.Fd())
+	size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 || os.Getenv("TERM") == "dumb" || !inForeground(fd) {
+		return false
+	}
+	o.shown = true
+	fmt.Fprintf(o.file, "\r%s%s", cut(message(text), int(size.Col)-1), clearToEnd)
+	return true
+}
+
+func (o *errorOutput) clear() {
+	if o.shown {
+		fmt.Fprint(o.file, "\r"+clearToEnd)
+		o.shown = false
+	}
+}
+
+const clearToEnd = "\x1b[K" // console_codes(4), ECMA-48 EL
+
+func inForeground(fd int) bool {
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// cut shortens text to a number of columns. Characters of which some terminals
+// make two columns are counted as two.
+func cut(text string, columns int) string {
+	const firstWide = 0x1100 // Hangul Jamo; below are no wide ones (Unicode, UAX 11)
+	for i, r := range text {
+		switch {
+		case unicode.Is(unicode.Mn, r):
+		case r >= firstWide:
+			columns -= 2
+		default:
+			columns--
+		}
+		if columns < 0 {
+			return text[:i]
+		}
+	}
+	return text
+}
