@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -189,7 +190,8 @@ func wouldDeadlock(err *lock.DeadlockError) string {
 		return fmt.Sprintf("%s%s is kept locked by descriptor %d, which this process has inherited; close it first: exec %d>&-",
 			verdict, err.Path, err.Descriptor, err.Descriptor)
 	}
-	return verdict + heldBy(err.Holder) + ", which waits for this process; give -w to wait all the same"
+	return fmt.Sprintf("%s%s, which waits for this process, pid %d; give -w to wait all the same",
+		verdict, heldBy(err.Holder), os.Getpid())
 }
 
 // heldBy is the sentence about who holds a lock.

@@ -34,8 +34,8 @@ type notices struct {
 	screen screen
 	events *events
 
-	begun, end, ended chan struct{}
-	holders           chan lock.Holder
+	end, ended chan struct{}
+	holders    chan lock.Holder
 
 	started time.Time
 	next    time.Duration // how long the wait is when the next notice is due

@@ -23,7 +23,8 @@ import (
 var (
 	sentByKernel  [signalNumbers]uint32 // si_code above 0
 	sentByProcess [signalNumbers]uint32
-	nextHandler   uintptr // the runtime's
+	//lint:ignore U1000 the assembler's to read
+	nextHandler uintptr // the runtime's
 )
 
 const signalNumbers = 65 // 1 to 64
