@@ -724,3 +724,30 @@ func TestAcquireWithoutRoomForTheRecord(t *testing.T) {
 		}
 	}
 }
+
+// A wrapper leaves nothing in the file before its command has a process, also
+// if it gives the lock back; but keeps everybody out.
+func TestNothingIsWrittenBeforeTheCommand(t *testing.T) {
+	path := lockPath(t)
+	opts := lock.Options{Mode: lock.Fork, Command: "cat", NoWait: true}
+	check(t, acquire(t, path).Release(nil))
+	before := contentOf(t, path)
+	l, err := lock.Acquire(t.Context(), path, opts)
+	check(t, err)
+	_, err = lock.Acquire(t.Context(), path, opts)
+	wantOutcome(t, err, "busy: kernel-lock")
+	if got := contentOf(t, path); got != before {
+		t.Errorf("before the command: %s", got)
+	}
+	check(t, l.Release(nil))
+	if got := contentOf(t, path); got != before {
+		t.Errorf("after the release: %s", got)
+	}
+	l, err = lock.Acquire(t.Context(), path, opts)
+	check(t, err)
+	check(t, l.Started(os.Getpid()))
+	if got := contentOf(t, path); !strings.Contains(got, fmt.Sprintf(`"pid":%d`, os.Getpid())) || !strings.Contains(got, `"name":"cat"`) {
+		t.Errorf("with the command: %s", got)
+	}
+	check(t, l.Release(nil))
+}
