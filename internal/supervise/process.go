@@ -78,6 +78,7 @@ func (p *Process) Run(began func()) (Status, error) {
 		p.Cancel()
 		return Status{}, &InterruptedError{sig}
 	}
+	defer letTerminalStopUs()
 	done := make(chan struct{})
 	defer close(done)
 	go p.relay(done)

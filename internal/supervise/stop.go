@@ -33,3 +33,12 @@ func (p *Process) setStopped(stopped bool) (before bool) {
 func (p *Process) continuedToo() bool {
 	return p.setStopped(false) && goesOn(p.pid)
 }
+
+// letTerminalStopUs ends the catching of SIGTTOU. A background process that
+// catches it and writes to a terminal that is set to stop it (tostop, termios(3))
+// is let go on by no one: write(2) is restarted again and again.
+func letTerminalStopUs() {
+	if !ignored(unix.SIGTTOU) {
+		resetToDefault(unix.SIGTTOU)
+	}
+}
