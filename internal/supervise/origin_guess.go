@@ -19,16 +19,6 @@ func arrived(syscall.Signal) bool { return false }
 // and comes while we are in it, is taken to come from there.
 func arrivals(sig syscall.Signal) []arrival {
 	byKernel := slices.Contains(slices.Concat(endings(), fromTerminals()), sig) &&
-		sig != unix.SIGTERM && sig != unix.SIGCONT && inForeground()
+		sig != unix.SIGTERM && sig != unix.SIGCONT && foregroundGroup() == unix.Getpgrp()
 	return []arrival{{sig, byKernel, !byKernel}}
-}
-
-func inForeground() bool {
-	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|unix.O_NOCTTY, 0)
-	if err != nil {
-		return false
-	}
-	defer tty.Close()
-	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
-	return err == nil && foreground == unix.Getpgrp()
 }

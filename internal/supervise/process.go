@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -19,9 +20,10 @@ type Process struct {
 	gate    gate
 	signals <-chan os.Signal // for relay
 
-	mu      sync.Mutex
-	ended   bool // reaped: the pid may be somebody else's now
-	stopped bool // this process has stopped with the command
+	stopped atomic.Bool // this process stops with the command
+
+	mu    sync.Mutex
+	ended bool // reaped: the pid may be somebody else's now
 }
 
 // Status is how a command ended: with an exit code, or by a signal.

@@ -114,7 +114,7 @@ func (p *Process) relay(done <-chan struct{}) {
 // command gets it twice.
 func (p *Process) pass(a arrival) {
 	switch {
-	case a.signal == unix.SIGCONT && p.continuedToo():
+	case a.signal == unix.SIGCONT && p.stopped.Swap(false): // stopToo tells it
 	case a.byProcess, a.byKernel && !p.hasItsOwn(a.signal):
 		p.signal(a.signal)
 	}

@@ -1,37 +1,60 @@
 package supervise
 
 import (
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // stopToo stops this process by the signal that has stopped the command, if
-// that is one of the terminal's: the shell that waits for this process is to
-// see its job stopped. It returns when this process is continued.
+// that was job control: the shell that waits for this process is to see its job
+// stopped. When this process is continued, so is the command, with the terminal
+// if it had that in a process group of its own.
 //
-// SIGSTOP is left to whoever sent it. They may continue the command alone, and
-// a stopped wrapper could not give the lock back at its end.
+// A SIGSTOP is job control if it comes in the foreground: so suspends an inner
+// shell itself (bash(1), suspend). Otherwise it is left to whoever sent it. They
+// may continue the command alone, and a stopped wrapper could not give the lock
+// back at its end.
 func (p *Process) stopToo(sig syscall.Signal) {
-	switch sig {
-	case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
-		p.setStopped(true)
-		stopBy(sig)
+	ours, foreground := unix.Getpgrp(), foregroundGroup()
+	commands, _ := unix.Getpgid(p.pid)
+	if sig == unix.SIGSTOP && foreground != ours && foreground != commands {
+		return
+	}
+	p.stopped.Store(true)
+	stopBy(sig)
+	if foreground == commands && foregroundGroup() == ours {
+		setForegroundGroup(commands)
+	}
+	if !goesOn(p.pid) { // a shell continues the whole process group
+		p.signal(unix.SIGCONT)
 	}
 }
 
-func (p *Process) setStopped(stopped bool) (before bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	before, p.stopped = p.stopped, stopped
-	return before
+// foregroundGroup is the process group that the controlling terminal reads for
+// and sends signals to, or 0.
+func foregroundGroup() (group int) {
+	_ = withTerminal(func(fd int) (err error) {
+		group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+		return err
+	})
+	return group
 }
 
-// continuedToo reports whether a SIGCONT need not be passed on, because the
-// command, which had stopped with this process, goes on already: a shell
-// continues the whole process group. It is asked once for each SIGCONT.
-func (p *Process) continuedToo() bool {
-	return p.setStopped(false) && goesOn(p.pid)
+// setForegroundGroup is for a process in the foreground, which a terminal does
+// not stop for it. It does what it can: a process group may have ended.
+func setForegroundGroup(group int) {
+	_ = withTerminal(func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, group) })
+}
+
+func withTerminal(do func(fd int) error) error {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|unix.O_NOCTTY, 0)
+	if err != nil {
+		return err
+	}
+	defer tty.Close()
+	return do(int(tty.Fd()))
 }
 
 // letTerminalStopUs ends the catching of SIGTTOU. A background process that
