@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"xlock/internal/lock"
+	"xlock/internal/supervise"
 )
 
 func TestStatusOf(t *testing.T) {
@@ -38,6 +40,10 @@ func TestStatusOf(t *testing.T) {
 		{"command not found", start(syscall.ENOENT), 127},
 		{"command not executable", start(syscall.EACCES), 126},
 		{"command too long", start(syscall.E2BIG), 126},
+		{"no room for a process", startError{os.NewSyscallError("fork", syscall.EAGAIN)}, 71},
+		{"told to end", &supervise.InterruptedError{Signal: syscall.SIGTERM}, 143},
+		{"told to end at the start", startError{&supervise.InterruptedError{Signal: syscall.SIGINT}}, 130},
+		{"no answer", file(syscall.ETIMEDOUT), 73},
 		{"context", context.Canceled, 71},
 	}
 	for _, test := range tests {
