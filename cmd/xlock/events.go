@@ -23,6 +23,9 @@ type events struct {
 	failed bool // and the user was told
 }
 
+// patience is how long xlock waits for a reader of a full pipe.
+const patience = 5 * time.Second
+
 // eventJSON is one line.
 type eventJSON struct {
 	Event      string      `json:"event"`
@@ -104,13 +107,17 @@ func (e *events) refused(err error, status int) {
 	e.write(event)
 }
 
-// write does not keep the command from running when nobody reads any more.
+// write does not keep the command from running, nor the lock from being given
+// back, when nobody reads any more.
 func (e *events) write(event eventJSON) {
 	if e == nil || e.failed {
 		return
 	}
 	event.Lock, event.Time = e.path, time.Now().UTC().Truncate(time.Millisecond)
 	line, err := encodeLine(event)
+	if err == nil && !writable(int(e.file.Fd()), patience) {
+		err = unix.ETIMEDOUT
+	}
 	if err == nil {
 		_, err = e.file.WriteString(line)
 	}

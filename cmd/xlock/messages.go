@@ -206,7 +206,7 @@ func heldBy(h lock.Holder) string {
 	case h.Reason == lock.ReasonKernelLock:
 		return h.Path + " is held by somebody whom its record does not name: another program (flock(1)?), or what an earlier holder left running"
 	case h.Reason == lock.ReasonNoAnswer:
-		return h.Path + " is perhaps held, its file system has not answered in time"
+		return h.Path + " is held by somebody who cannot be seen from here, or its file system does not answer"
 	case h.Record == nil:
 		return h.Path + " is " + state
 	}
@@ -270,7 +270,7 @@ func explain(j lock.Judgement) string {
 	case lock.ReasonKernelLock:
 		return "flock(2) is held by somebody whom its record does not name"
 	case lock.ReasonNoAnswer:
-		return "its file system has not answered"
+		return "nobody is seen to hold it, but flock(2) has not been granted"
 	case lock.ReasonCommandRunning:
 		if j.State == lock.UnknownState {
 			return "its holder is gone, but the command it ran may not be"

@@ -66,19 +66,28 @@ func newNotices(path string, s screen, e *events) *notices {
 // waitFor is told each time the wait begins to be for somebody else.
 func (n *notices) waitFor(h lock.Holder) {
 	if n.holders != nil {
+		select { // the last one counts
+		case <-n.holders:
+		default:
+		}
 		n.holders <- h
 		return
 	}
 	n.started = time.Now()
-	n.holders, n.end, n.ended = make(chan lock.Holder), make(chan struct{}), make(chan struct{})
+	n.holders, n.end, n.ended = make(chan lock.Holder, 1), make(chan struct{}), make(chan struct{})
 	go n.run(wait{Holder: h, ahead: -1})
 }
 
-// stop ends the notices. When it returns no more will come.
+// stop ends the notices. When it returns no more will come, unless one is being
+// written to somebody who does not read: nobody waits for that.
 func (n *notices) stop() {
-	if n.end != nil {
-		close(n.end)
-		<-n.ended
+	if n.end == nil {
+		return
+	}
+	close(n.end)
+	select {
+	case <-n.ended:
+	case <-time.After(secondLook):
 	}
 }
 

@@ -31,7 +31,7 @@ func (r *runner) run(ctx context.Context, args []string) (supervise.Status, erro
 	// A message that finds standard error closed must not end us before the
 	// command, nor in place of its status. What is caught is reset by execve(2).
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
-	spare := supervise.DieWhenTold()
+	supervise.DefaultActions()
 	held, err := r.acquire(ctx, command)
 	if err != nil {
 		return supervise.Status{}, err
@@ -47,7 +47,7 @@ func (r *runner) run(ctx context.Context, args []string) (supervise.Status, erro
 		r.events.started(os.Getpid())
 		return supervise.Status{}, abandon(held, startError{command.Exec()})
 	}
-	return r.runHolding(held, command, spare)
+	return r.runHolding(held, command)
 }
 
 // acquire takes the lock, and says for whom it waits once that is noticeable.
@@ -86,10 +86,9 @@ func (r *runner) screen() screen {
 
 // runHolding runs the command with the lock held and gives the lock back. A
 // lock that was lost meanwhile is told, and leaves the command's status as it
-// is. Spare ends the time in which a signal ends xlock.
-func (r *runner) runHolding(held *lock.Lock, command *supervise.Command, spare func()) (supervise.Status, error) {
+// is.
+func (r *runner) runHolding(held *lock.Lock, command *supervise.Command) (supervise.Status, error) {
 	process, err := command.Start()
-	spare()
 	if err != nil {
 		return supervise.Status{}, abandon(held, startError{err})
 	}
@@ -98,7 +97,11 @@ func (r *runner) runHolding(held *lock.Lock, command *supervise.Command, spare f
 		return supervise.Status{}, abandon(held, err)
 	}
 	status, err := process.Run(func() { r.events.started(process.PID()) })
-	if err != nil {
+	switch {
+	case errors.As(err, new(*supervise.WaitError)):
+		// It may be running: leave it the lock, as a wrapper that is killed does.
+		return supervise.Status{}, err
+	case err != nil:
 		return supervise.Status{}, abandon(held, startError{err})
 	}
 	path := held.File().Name()

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"time"
 	"unicode"
 
 	"golang.org/x/sys/unix"
@@ -23,8 +24,34 @@ type errorOutput struct {
 }
 
 func (o *errorOutput) add(text string) {
-	o.clear()
-	say(o.file, text)
+	if o.ready() {
+		o.clear()
+		say(o.file, text)
+	}
+}
+
+// ready reports whether a notice can be written without a wait: nobody reads a
+// full pipe, the user has stopped the terminal (^S), or the terminal would stop
+// us for writing from the background (tostop, termios(3)). The lock may be
+// granted meanwhile, and nobody would run the command.
+func (o *errorOutput) ready() bool {
+	fd := int(o.file.Fd())
+	if settings, err := unix.IoctlGetTermios(fd, getTermios); err == nil &&
+		settings.Lflag&unix.TOSTOP != 0 && !inForeground(fd) {
+		return false
+	}
+	return writable(fd, 0)
+}
+
+// writable waits for a descriptor that takes at least a line, no longer than the
+// limit (poll(2)).
+func writable(fd int, limit time.Duration) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+	n, err := unix.Poll(fds, int(limit.Milliseconds()))
+	for err == unix.EINTR {
+		n, err = unix.Poll(fds, int(limit.Milliseconds()))
+	}
+	return err != nil || n > 0
 }
 
 // live writes over the line, cut to the width, as a line that wraps cannot be
@@ -35,13 +62,16 @@ func (o *errorOutput) live(text string) bool {
 	if err != nil || size.Col == 0 || os.Getenv("TERM") == "dumb" || !inForeground(fd) {
 		return false
 	}
+	if !o.ready() {
+		return true
+	}
 	o.shown = true
 	fmt.Fprintf(o.file, "\r%s%s", cut(message(text), int(size.Col)-1), clearToEnd)
 	return true
 }
 
 func (o *errorOutput) clear() {
-	if o.shown {
+	if o.shown && o.ready() {
 		fmt.Fprint(o.file, "\r"+clearToEnd)
 		o.shown = false
 	}

@@ -316,9 +316,14 @@ func (t *taker) waitingFor(h Holder) {
 	}
 }
 
-// lookAgain is how often a record is read again while its process lives without
-// the kernel lock. The end of the process is noticed at once.
-const lookAgain = 100 * time.Millisecond
+// How often a record is read again while its process lives without the kernel
+// lock: less and less, for a thousand may be waiting, and a change that is not
+// the end of the process takes a person (reclaim) or another machine. The end of
+// the process is noticed at once.
+const (
+	firstLookAgain = 10 * time.Millisecond
+	lastLookAgain  = 2 * time.Second
+)
 
 // awaitRecord waits, without the kernel lock, for the record to change or for
 // its process to end.
@@ -336,23 +341,28 @@ func (t *taker) awaitRecord(ctx context.Context, f *os.File, s scene, h Holder) 
 		return err
 	}
 	t.waitingFor(h)
-	for {
+	for pause := firstLookAgain; ; pause = min(2*pause, lastLookAgain) {
+		awaitEnd(ctx, h, pause)
 		if ctx.Err() != nil {
 			return &HeldError{Holder: h, TimedOut: true}
-		}
-		wait := lookAgain
-		if deadline, ok := ctx.Deadline(); ok {
-			wait = min(wait, max(time.Until(deadline), 0))
-		}
-		if h.State == Held && h.Blocker != nil {
-			identity.AwaitEnd(*h.Blocker, wait)
-		} else {
-			time.Sleep(wait)
 		}
 		if changed, err := t.changed(f, s, h); changed || err != nil {
 			return err
 		}
 	}
+}
+
+// awaitEnd waits for the end of the process that keeps the lock, for the pause
+// and no longer than the context lasts.
+func awaitEnd(ctx context.Context, h Holder, pause time.Duration) {
+	if deadline, ok := ctx.Deadline(); ok {
+		pause = min(pause, max(time.Until(deadline), 0))
+	}
+	if h.State == Held && h.Blocker != nil {
+		identity.AwaitEnd(*h.Blocker, pause)
+		return
+	}
+	time.Sleep(pause)
 }
 
 // changed reports whether the file no longer says what h says of it.
@@ -380,7 +390,8 @@ func (t *taker) explain(err error) error {
 	if !flock.Abandoned(err) {
 		return err
 	}
-	report, errInspect := Inspect(t.path)
+	// A search through all processes could take longer than the wait.
+	report, errInspect := Glance(t.path)
 	if errInspect != nil {
 		return errInspect
 	}

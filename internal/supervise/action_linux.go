@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -43,3 +44,22 @@ func resetToDefault(sig syscall.Signal) (before action) {
 }
 
 func ignored(sig syscall.Signal) bool { return getAction(sig).handler == ignoreHandler }
+
+// unblock lets the signals in on the calling thread, which the goroutine keeps
+// until undo. What our caller has blocked is blocked in every thread, and in the
+// command, where it waits for whoever asks; here it would wait for ever. (HUP,
+// INT, QUIT and TERM are unblocked by the Go runtime, 1.26, and the command
+// gets them so.)
+func unblock(sigs ...syscall.Signal) (undo func()) {
+	runtime.LockOSThread()
+	var set, before unix.Sigset_t
+	for _, sig := range sigs {
+		bits := unsafe.Sizeof(set.Val[0]) * 8
+		set.Val[uintptr(sig-1)/bits] |= 1 << (uintptr(sig-1) % bits)
+	}
+	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, &before)
+	return func() {
+		_ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+		runtime.UnlockOSThread()
+	}
+}

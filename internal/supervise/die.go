@@ -14,6 +14,7 @@ import (
 func DieBy(sig syscall.Signal) {
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	resetToDefault(sig)
+	defer unblock(sig)()
 	_ = unix.Kill(unix.Getpid(), sig)
 	if unix.Getpid() != 1 {
 		// A signal that would dump core is acted upon by the main thread, a

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"syscall"
@@ -11,31 +12,50 @@ import (
 	"xlock/internal/eintr"
 )
 
-// gate is our end of a socket pair, whose other end the new process has. It
-// waits there for a byte. When we die, it reads the end of the stream instead,
-// and ends. Its end is close-on-exec: we read one byte with the errno of an
-// execve(2) that failed, or the end of the stream.
-type gate int
+// gate is what keeps the new process from becoming the command: our ends of two
+// pipes. The process waits for a byte from the first. When we die it reads the
+// end of it instead, and ends. Into the second, which is close-on-exec, it
+// writes a byte before execve(2), and one with the errno if that fails.
+//
+// Pipes, as a socket pair is refused where a service may not use AF_UNIX
+// (systemd.exec(5), RestrictAddressFamilies=).
+type gate struct{ pass, report int }
 
-func (g gate) close() { unix.Close(int(g)) }
+func (g gate) close() {
+	unix.Close(g.pass)
+	unix.Close(g.report)
+}
 
-// open lets the process go on. It returns when the process has become the
-// command, has failed to, or has been killed, which its status tells.
+// open lets the process go on. It returns nil when the process has executed the
+// command, errNotBegun if it has ended before, or the errno that execve(2)
+// failed with.
 func (g gate) open() error {
 	defer g.close()
-	if err := unix.Send(int(g), []byte{0}, unix.MSG_NOSIGNAL); err != nil {
-		return nil // EPIPE: killed
+	if _, err := unix.Write(g.pass, []byte{0}); err != nil && !errors.Is(err, unix.EPIPE) {
+		return os.NewSyscallError("write", err)
 	}
-	var errno [1]byte
-	n := 0
-	err := eintr.Retry(func() (err error) {
-		n, err = unix.Read(int(g), errno[:])
+	var report [2]byte
+	begun, err := readByte(g.report, report[:1])
+	failed, errFailed := readByte(g.report, report[1:])
+	switch {
+	case err != nil || errFailed != nil:
+		return os.NewSyscallError("read", errors.Join(err, errFailed))
+	case !begun:
+		return errNotBegun
+	case failed:
+		return syscall.Errno(report[1])
+	}
+	return nil
+}
+
+// readByte is false at the end of the stream.
+func readByte(fd int, b []byte) (ok bool, err error) {
+	err = eintr.Retry(func() error {
+		n, err := unix.Read(fd, b)
+		ok = n > 0
 		return err
 	})
-	if n > 0 {
-		return syscall.Errno(errno[0])
-	}
-	return err
+	return ok, err
 }
 
 func (p *Process) start() error {
@@ -43,20 +63,36 @@ func (p *Process) start() error {
 	if err != nil {
 		return p.command.failed(err)
 	}
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return os.NewSyscallError("socketpair", err)
+	var e ends
+	if err := e.make(); err != nil {
+		return os.NewSyscallError("pipe2", err)
 	}
 	restoreDescriptorLimit()
-	pid, errno := forkAtGate(im, ends[0], ends[1])
+	pid, errno := forkAtGate(im, e)
 	runtime.KeepAlive(im)
-	unix.Close(ends[1])
-	p.gate, p.pid = gate(ends[0]), int(pid)
+	unix.Close(e.pass[0])
+	unix.Close(e.report[1])
+	p.pid, p.gate = int(pid), gate{e.pass[1], e.report[0]}
 	if errno != 0 {
 		p.gate.close()
 		return os.NewSyscallError("fork", errno)
 	}
 	return nil
+}
+
+// ends are the ends of the gate's pipes, for reading and for writing.
+type ends struct{ pass, report [2]int }
+
+func (e *ends) make() error {
+	if err := unix.Pipe2(e.pass[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	err := unix.Pipe2(e.report[:], unix.O_CLOEXEC)
+	if err != nil {
+		unix.Close(e.pass[0])
+		unix.Close(e.pass[1])
+	}
+	return err
 }
 
 // restoreDescriptorLimit gives this process, and so the command, the limit on
@@ -111,7 +147,7 @@ func newImage(c *Command) (*image, error) {
 //go:noinline
 //go:norace
 //go:nocheckptr
-func forkAtGate(im *image, ours, theirs int) (pid uintptr, errno syscall.Errno) {
+func forkAtGate(im *image, e ends) (pid uintptr, errno syscall.Errno) {
 	var (
 		word [1]byte
 		n    uintptr
@@ -125,11 +161,13 @@ func forkAtGate(im *image, ours, theirs int) (pid uintptr, errno syscall.Errno) 
 		return pid, errno
 	}
 	afterForkInChild()
-	syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(ours), 0, 0)
+	syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(e.pass[1]), 0, 0)
+	syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(e.report[0]), 0, 0)
 	for errno = unix.EINTR; errno == unix.EINTR; {
-		n, _, errno = syscall.RawSyscall(syscall.SYS_READ, uintptr(theirs), uintptr(unsafe.Pointer(&word)), 1)
+		n, _, errno = syscall.RawSyscall(syscall.SYS_READ, uintptr(e.pass[0]), uintptr(unsafe.Pointer(&word)), 1)
 	}
-	if n == 1 {
+	if n == 1 && errno == 0 {
+		syscall.RawSyscall(syscall.SYS_WRITE, uintptr(e.report[1]), uintptr(unsafe.Pointer(&word)), 1)
 		_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(im.path)),
 			uintptr(unsafe.Pointer(im.argv)), uintptr(unsafe.Pointer(im.envv)))
 		if errno == unix.ENOEXEC {
@@ -137,7 +175,7 @@ func forkAtGate(im *image, ours, theirs int) (pid uintptr, errno syscall.Errno) 
 				uintptr(unsafe.Pointer(im.shellArgv)), uintptr(unsafe.Pointer(im.envv)))
 		}
 		word[0] = byte(errno) // Linux has none above 133 (errno.h)
-		syscall.RawSyscall(syscall.SYS_WRITE, uintptr(theirs), uintptr(unsafe.Pointer(&word)), 1)
+		syscall.RawSyscall(syscall.SYS_WRITE, uintptr(e.report[1]), uintptr(unsafe.Pointer(&word)), 1)
 	}
 	for {
 		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)

@@ -15,7 +15,11 @@ TEXT noteOrigin<>(SB), NOSPLIT|NOFRAME, $0
 	LEAQ	·sentByKernel(SB), AX
 note:
 	MOVL	DI, CX
-	MOVL	$1, (AX)(CX*4)
+	LEAQ	(AX)(CX*4), AX
+	MOVL	·sequence(SB), CX
+	ADDL	$1, CX
+	MOVL	CX, ·sequence(SB)
+	MOVL	CX, (AX)
 	MOVL	$10, DI // SIGUSR1
 	MOVQ	·nextHandler(SB), AX
 	JMP	AX

@@ -14,7 +14,9 @@ TEXT noteOrigin<>(SB), NOSPLIT|NOFRAME, $0
 	CMP	$0, R12
 	MOVW.GT	$·sentByKernel(SB), R3
 	ADD	R0<<2, R3
-	MOVW	$1, R12
+	MOVW	·sequence(SB), R12
+	ADD	$1, R12
+	MOVW	R12, ·sequence(SB)
 	MOVW	R12, (R3)
 	MOVW	$10, R0 // SIGUSR1
 	MOVW	·nextHandler(SB), R3

@@ -17,7 +17,9 @@ TEXT noteOrigin<>(SB), NOSPLIT|NOFRAME, $0
 note:
 	MOVWU	R0, R4
 	ADD	R4<<2, R3
-	MOVD	$1, R4
+	MOVWU	·sequence(SB), R4
+	ADDW	$1, R4
+	MOVW	R4, ·sequence(SB)
 	MOVW	R4, (R3)
 	MOVD	$10, R0 // SIGUSR1
 	MOVD	·nextHandler(SB), R3

@@ -15,10 +15,12 @@ func catch(ch chan<- os.Signal, sigs []syscall.Signal) { notify(ch, sigs) }
 // arrived is not known before the signal is read.
 func arrived(syscall.Signal) bool { return false }
 
+func forget(syscall.Signal) {}
+
 // arrivals guesses: what a terminal can send to its foreground process group,
 // and comes while we are in it, is taken to come from there.
 func arrivals(sig syscall.Signal) []arrival {
 	byKernel := slices.Contains(slices.Concat(endings(), fromTerminals()), sig) &&
 		sig != unix.SIGTERM && sig != unix.SIGCONT && foregroundGroup() == unix.Getpgrp()
-	return []arrival{{sig, byKernel, !byKernel}}
+	return []arrival{{signal: sig, byKernel: byKernel}}
 }

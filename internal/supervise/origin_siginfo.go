@@ -3,8 +3,10 @@
 package supervise
 
 import (
+	"cmp"
 	"os"
 	"os/signal"
+	"slices"
 	"sync/atomic"
 	"syscall"
 
@@ -21,8 +23,14 @@ import (
 // These variables are package state for want of an alternative: a signal handler
 // gets no argument from whoever has installed it.
 var (
+	// When a signal came last, by sequence; 0: not since arrivals told it.
 	sentByKernel  [signalNumbers]uint32 // si_code above 0
 	sentByProcess [signalNumbers]uint32
+
+	// sequence counts the signals. Two handlers that run at the very same time
+	// may both have the same number: which was first is anybody's guess then.
+	//lint:ignore U1000 the assembler's
+	sequence uint32
 	//lint:ignore U1000 the assembler's to read
 	nextHandler uintptr // the runtime's
 )
@@ -38,14 +46,15 @@ var noteOriginPC uintptr
 func catch(ch chan<- os.Signal, sigs []syscall.Signal) {
 	const bell = unix.SIGUSR1
 	signal.Notify(ch, bell)
+	note := getAction(unix.SIGURG) // which the runtime always handles
+	nextHandler, note.handler = note.handler, noteOriginPC
 	for _, sig := range sigs {
-		if getAction(sig).handler == defaultHandler { // of the stopping and continuing
+		if getAction(sig).handler == defaultHandler && slices.Contains(fromTerminals(), sig) {
+			// The runtime's to catch, so that it resets it in the process at the
+			// gate, which is to be stopped.
 			signal.Notify(ch, sig)
 		}
-		if a := getAction(sig); a.handler != noteOriginPC {
-			nextHandler, a.handler = a.handler, noteOriginPC
-			setAction(sig, a)
-		}
+		setAction(sig, note)
 	}
 }
 
@@ -55,14 +64,23 @@ func arrived(sig syscall.Signal) bool {
 	return atomic.LoadUint32(&sentByKernel[sig]) != 0 || atomic.LoadUint32(&sentByProcess[sig]) != 0
 }
 
-// arrivals tells what has come since it was last called.
+// forget forgets a signal that has come.
+func forget(sig syscall.Signal) {
+	atomic.StoreUint32(&sentByKernel[sig], 0)
+	atomic.StoreUint32(&sentByProcess[sig], 0)
+}
+
+// arrivals tells what has come since it was last called, in that order. Of
+// several of one kind it is the last that counts, as with a pending signal.
 func arrivals(syscall.Signal) (list []arrival) {
 	for sig := range syscall.Signal(signalNumbers) {
-		byKernel := atomic.SwapUint32(&sentByKernel[sig], 0) != 0
-		byProcess := atomic.SwapUint32(&sentByProcess[sig], 0) != 0
-		if byKernel || byProcess {
-			list = append(list, arrival{sig, byKernel, byProcess})
+		if at := atomic.SwapUint32(&sentByKernel[sig], 0); at != 0 {
+			list = append(list, arrival{sig, true, at})
+		}
+		if at := atomic.SwapUint32(&sentByProcess[sig], 0); at != 0 {
+			list = append(list, arrival{sig, false, at})
 		}
 	}
+	slices.SortFunc(list, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
 	return list
 }

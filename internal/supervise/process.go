@@ -1,10 +1,10 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,10 +20,9 @@ type Process struct {
 	gate    gate
 	signals <-chan os.Signal // for relay
 
-	stopped atomic.Bool // this process stops with the command
-
-	mu    sync.Mutex
-	ended bool // reaped: the pid may be somebody else's now
+	mu      sync.Mutex
+	ended   bool // reaped: the pid may be somebody else's now
+	stopped bool // this process stops with the command
 }
 
 // Status is how a command ended: with an exit code, or by a signal.
@@ -32,13 +31,22 @@ type Status struct {
 	Signal syscall.Signal // 0: it exited
 }
 
-// InterruptedError reports that this process was told to end before the
-// command began. The command has not run.
+// InterruptedError reports that this process, or the one that was to become the
+// command, was told to end before the command began. The command has not run.
 type InterruptedError struct{ Signal syscall.Signal }
 
 func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("ended by %s before the command began", unix.SignalName(e.Signal))
 }
+
+// errNotBegun: the process has ended before it became the command.
+var errNotBegun = errors.New("the command's process has ended before it began")
+
+// WaitError reports that the command runs, or has run, and that how it ends
+// cannot be found out.
+type WaitError struct{ Err error }
+
+func (e *WaitError) Error() string { return "cannot wait for the command: " + e.Err.Error() }
 
 // Start makes the process that is to become the command, with the descriptors,
 // the directory, the limits, the environment and the signal mask that the
@@ -62,7 +70,7 @@ func (p *Process) PID() int { return p.pid }
 
 // Cancel ends the process, instead of [Process.Run].
 func (p *Process) Cancel() {
-	p.signal(unix.SIGKILL) // a closed gate would not move one that is stopped
+	_ = unix.Kill(p.pid, unix.SIGKILL) // a closed gate would not move one that is stopped
 	p.gate.close()
 	_, _ = p.wait()
 }
@@ -74,7 +82,8 @@ func (p *Process) Cancel() {
 // too.
 //
 // Run fails with an [*InterruptedError] if this process was told to end
-// before, and with a *[fs.PathError] if the command cannot be executed.
+// before, with a *[fs.PathError] if the command cannot be executed, and with a
+// [*WaitError].
 func (p *Process) Run(began func()) (Status, error) {
 	if sig := toldToEnd(); sig != 0 {
 		p.Cancel()
@@ -86,19 +95,30 @@ func (p *Process) Run(began func()) (Status, error) {
 	go p.relay(done)
 	// The gate is watched beside the command, as a command that is stopped
 	// before its first step must be noticed too.
-	failure := make(chan error, 1)
+	start := make(chan error, 1)
 	go func() {
 		err := p.gate.open()
 		if err == nil {
 			began()
 		}
-		failure <- err
+		start <- err
 	}()
 	status, err := p.wait()
-	if errStart := <-failure; errStart != nil {
-		return Status{}, p.command.failed(errStart)
+	if errStart := <-start; errStart != nil {
+		return Status{}, p.notStarted(errStart, status)
 	}
 	return status, err
+}
+
+func (p *Process) notStarted(err error, status Status) error {
+	var errno syscall.Errno
+	switch {
+	case err == errNotBegun && status.Signal != 0:
+		return &InterruptedError{status.Signal}
+	case errors.As(err, new(*os.SyscallError)), !errors.As(err, &errno):
+		return err
+	}
+	return p.command.failed(errno)
 }
 
 // wait returns when the command has ended.
@@ -107,7 +127,7 @@ func (p *Process) wait() (Status, error) {
 		pid, ws, err := p.nextChange()
 		switch {
 		case err != nil:
-			return Status{}, os.NewSyscallError("wait4", err)
+			return Status{}, &WaitError{err}
 		case pid != p.pid: // an orphan, see whom
 		case ws.Stopped():
 			p.stopToo(ws.StopSignal())
@@ -141,10 +161,9 @@ func (p *Process) reap(options int) (pid int, ws unix.WaitStatus, err error) {
 	return pid, ws, err
 }
 
-// signal sends the command a signal, which a set-user-ID program may refuse.
+// signal sends the command a signal, which a set-user-ID program may refuse. The
+// caller holds the lock.
 func (p *Process) signal(sig syscall.Signal) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if !p.ended {
 		_ = unix.Kill(p.pid, sig)
 	}

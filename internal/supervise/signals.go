@@ -38,24 +38,6 @@ func fromTerminals() []syscall.Signal {
 	return []syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGWINCH, unix.SIGCONT}
 }
 
-// DieWhenTold ends this process by HUP, INT, QUIT or TERM until stop is called,
-// with its default action: the runtime prints all stacks for a QUIT, and the
-// kernel spares the init of a PID namespace.
-func DieWhenTold() (stop func()) {
-	told := make(chan os.Signal, 1)
-	notify(told, endings())
-	go func() {
-		if sig, ok := <-told; ok {
-			DieBy(sig.(syscall.Signal))
-			os.Exit(128 + int(sig.(syscall.Signal)))
-		}
-	}()
-	return func() {
-		signal.Stop(told)
-		close(told)
-	}
-}
-
 // notify catches those of the signals that are not ignored. What is ignored, by
 // nohup(1) or for the background jobs of a shell without job control, stays so,
 // also for the command; signal.Notify would reset it.
@@ -70,11 +52,11 @@ func notify(ch chan<- os.Signal, sigs []syscall.Signal) {
 	}
 }
 
-// arrival is a signal that has come, perhaps more than once, from the kernel or
-// from a process, or from both.
+// arrival is a signal that has come, from the kernel or from a process.
 type arrival struct {
-	signal              syscall.Signal
-	byKernel, byProcess bool
+	signal   syscall.Signal
+	byKernel bool
+	at       uint32 // a place in the order
 }
 
 // catchSignals catches the signals to relay, until this process ends: one that
@@ -97,35 +79,53 @@ func toldToEnd() syscall.Signal {
 
 // relay passes signals on until done.
 func (p *Process) relay(done <-chan struct{}) {
+	defer unblock(relayed()...)()
 	for {
 		select {
 		case sig := <-p.signals:
-			for _, a := range arrivals(sig.(syscall.Signal)) {
-				p.pass(a)
-			}
+			p.passAll(sig.(syscall.Signal))
 		case <-done:
 			return
 		}
 	}
 }
 
+// passAll passes on what has come. The lock is held so that nothing of it is
+// left to be passed on when stopToo has stopped this process and returns.
+func (p *Process) passAll(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range arrivals(sig) {
+		p.pass(a)
+	}
+}
+
 // pass passes a signal on, unless the command has it already. A process that
 // sends to the whole group cannot be told from one that means only us; then the
-// command gets it twice.
+// command gets it twice. The caller holds the lock.
 func (p *Process) pass(a arrival) {
 	switch {
-	case a.signal == unix.SIGCONT && p.stopped.Swap(false): // stopToo tells it
-	case a.byProcess, a.byKernel && !p.hasItsOwn(a.signal):
+	case a.signal == unix.SIGCONT && p.stopped: // stopToo has told the command
+		p.stopped = false
+	case a.byKernel && p.hasItsOwn(a.signal):
+	default:
 		p.signal(a.signal)
 	}
 }
 
 // hasItsOwn reports whether the command gets this signal from the kernel when we
-// do: what comes from the terminal goes to the whole process group, and a limit
+// do. What comes from the terminal goes to the whole process group; only a
+// terminal that hangs up tells the leader of the session alone, and continues
+// it (tty_signal_session_leader in tty_jobctrl.c, Linux 6.18). A limit
 // (setrlimit(2)) that we exceed is not the command's affair.
 func (p *Process) hasItsOwn(sig syscall.Signal) bool {
-	if sig == unix.SIGXCPU || sig == unix.SIGXFSZ {
+	switch sig {
+	case unix.SIGXCPU, unix.SIGXFSZ:
 		return true
+	case unix.SIGHUP, unix.SIGCONT:
+		if session, err := unix.Getsid(0); err == nil && session == unix.Getpid() {
+			return false
+		}
 	}
 	group, err := unix.Getpgid(p.pid)
 	return slices.Contains(slices.Concat(endings(), fromTerminals()), sig) &&

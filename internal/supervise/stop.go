@@ -22,8 +22,15 @@ func (p *Process) stopToo(sig syscall.Signal) {
 	if sig == unix.SIGSTOP && foreground != ours && foreground != commands {
 		return
 	}
-	p.stopped.Store(true)
-	stopBy(sig)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, fulfilled := range []syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
+		forget(fulfilled) // or it would stop the command again when it goes on
+	}
+	if !arrived(unix.SIGCONT) { // or somebody is faster than we are
+		p.stopped = true
+		stopBy(sig)
+	}
 	if foreground == commands && foregroundGroup() == ours {
 		setForegroundGroup(commands)
 	}
