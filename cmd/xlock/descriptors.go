@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fewestDescriptors is what a run opens at one time, besides its three: the
-// runtime's poller, the lock file twice, a probe and a list, and the pipe of
-// os.StartProcess.
+// fewestDescriptors is what a run opens at one time, besides its three: two of the
+// runtime's poller, its cgroup's limit, the lock file, and the two pipes of the
+// command's gate with a file of /proc.
 const fewestDescriptors = 9
 
 // checkDescriptors fails while that can still be said. The Go runtime cannot:

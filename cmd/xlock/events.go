@@ -35,9 +35,10 @@ type eventJSON struct {
 	PID        int         `json:"pid,omitempty"`
 	Exit       *int        `json:"exit,omitempty"`
 	Signal     string      `json:"signal,omitempty"`
-	Status     int         `json:"status,omitempty"`
+	Status     *int        `json:"status,omitempty"`
 	Message    string      `json:"message,omitempty"`
 	TimedOut   bool        `json:"timed_out,omitempty"`
+	Lost       bool        `json:"lost,omitempty"`
 	Ahead      *int        `json:"ahead,omitempty"`
 	Holder     *holderJSON `json:"holder,omitempty"`
 }
@@ -85,14 +86,15 @@ func (e *events) acquired(l *lock.Lock) {
 
 func (e *events) started(pid int) { e.write(eventJSON{Event: "started", PID: pid}) }
 
-func (e *events) exited(status supervise.Status) {
+// exited tells how the command has ended, and what became of the lock.
+func (e *events) exited(status supervise.Status, release error) {
 	o := outcome(status)
-	e.write(eventJSON{Event: "exited", Exit: o.Exit, Signal: o.Signal})
+	e.write(eventJSON{Event: "exited", Exit: o.Exit, Signal: o.Signal, Lost: errors.Is(release, lock.ErrLost)})
 }
 
 // refused tells why the command did not run.
 func (e *events) refused(err error, status int) {
-	event := eventJSON{Event: "error", Status: status, Message: describe(err)}
+	event := eventJSON{Event: "error", Status: &status, Message: describe(err)}
 	var held *lock.HeldError
 	var deadlock *lock.DeadlockError
 	var interrupted *supervise.InterruptedError
@@ -123,7 +125,7 @@ func (e *events) write(event eventJSON) {
 	}
 	if err != nil {
 		e.failed = true
-		say(os.Stderr, "warning: cannot write to --status-fd: "+errnoText(err))
+		say(os.Stderr, silenced(err))
 	}
 }
 

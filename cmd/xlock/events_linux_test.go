@@ -32,11 +32,10 @@ func TestWaitingEventOfANewHolder(t *testing.T) {
 	file, err := os.Create(path)
 	check(t, err)
 	n := newNotices("l", silent{}, &events{file: file})
-	n.end = make(chan struct{})
-	w := wait{Holder: holderNamed("first", 1)}
-	w.changeTo(holderNamed("second", 2))
-	n.tell(&w)
-	n.tell(&w)
+	n.sent, n.looked = holderNamed("first", 1), true
+	w := wait{Holder: holderNamed("second", 2)}
+	n.tell(w)
+	n.tell(w)
 	check(t, file.Close())
 	text, err := os.ReadFile(path)
 	check(t, err)

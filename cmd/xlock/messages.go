@@ -13,6 +13,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 
+	"golang.org/x/sys/unix"
+
 	"xlock/internal/fdprobe"
 	"xlock/internal/identity"
 	"xlock/internal/lock"
@@ -76,6 +78,9 @@ func escapeJSON(line string) string {
 	return b.String()
 }
 
+// silenced says that a program reads nothing more from us.
+func silenced(err error) string { return "warning: cannot write to --status-fd: " + errnoText(err) }
+
 func warning(err error) string { return "warning: " + describe(err) }
 
 // describe says what went wrong and what to do about it.
@@ -88,7 +93,7 @@ func describe(err error) string {
 	var interrupted *supervise.InterruptedError
 	switch {
 	case errors.As(err, &interrupted):
-		return interrupted.Error()
+		return "ended by " + unix.SignalName(interrupted.Signal) + " before the command began"
 	case errors.As(err, &held):
 		return busy(held)
 	case errors.As(err, &deadlock):
@@ -141,6 +146,8 @@ func remedy(err *fs.PathError) string {
 		return "; name a file on a file system that can be written"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return "; free some space for the record"
+	case errors.Is(err, syscall.EFBIG):
+		return "; raise the limit on the size of files (ulimit -f) for the record"
 	case errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP):
 		return "; this file system does not lock, name a file on another"
 	case errors.Is(err, syscall.ETIMEDOUT):

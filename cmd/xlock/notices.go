@@ -40,7 +40,9 @@ type notices struct {
 	started time.Time
 	next    time.Duration // how long the wait is when the next notice is due
 	doubt   bool          // the last look found nobody
-	told    bool          // there was a notice
+	looked  bool
+	// The holders that were last told on the screen, and to the program.
+	said, sent lock.Holder
 }
 
 // screen is where notices appear.
@@ -95,22 +97,20 @@ func (n *notices) run(w wait) {
 	defer close(n.ended)
 	defer n.screen.clear()
 	n.events.waiting(w)
+	n.said, n.sent = w.Holder, w.Holder
 	timer := time.NewTimer(noticeable)
 	for {
 		select {
-		case h := <-n.holders:
-			w.changeTo(h)
+		case w.Holder = <-n.holders:
+			if n.looked {
+				timer.Reset(0)
+			}
 		case <-timer.C:
 			timer.Reset(n.look(&w))
 		case <-n.end:
 			return
 		}
 	}
-}
-
-func (w *wait) changeTo(h lock.Holder) {
-	w.changed = w.changed || !sameHold(w.Holder, h)
-	w.Holder = h
 }
 
 // sameHold reports whether two holders are one, as far as their records tell.
@@ -130,7 +130,7 @@ func sameHold(a, b lock.Holder) bool {
 func (n *notices) look(w *wait) (pause time.Duration) {
 	report, err := n.glance()
 	if err != nil {
-		return longestLook // the wait itself will tell
+		return noticeable // the wait itself will tell
 	}
 	h := report.Holder()
 	if h.State == lock.Free || h.State == lock.Abandoned {
@@ -142,29 +142,31 @@ func (n *notices) look(w *wait) (pause time.Duration) {
 	}
 	n.doubt = false
 	h.Ancestor = w.Ancestor && sameHold(w.Holder, h)
-	w.changeTo(h)
+	w.Holder = h
 	w.waited = time.Since(n.started).Round(time.Second)
 	w.ahead = ahead(report.Waiters, os.Getpid())
-	return n.tell(w)
+	return n.tell(*w)
 }
 
 // tell says what there is to say, and returns when to look again.
-func (n *notices) tell(w *wait) (pause time.Duration) {
-	if w.changed {
-		n.events.waiting(*w)
+func (n *notices) tell(w wait) (pause time.Duration) {
+	if !n.looked || !sameHold(n.sent, w.Holder) {
+		n.events.waiting(w)
+		n.sent = w.Holder
 	}
-	w.changed = w.changed && n.told
-	live := n.screen.live(waiting(*w))
-	if !live && (w.changed || w.waited >= n.next) {
-		n.screen.add(waiting(*w))
+	// What was before the first notice is nobody's concern.
+	w.changed = n.looked && !sameHold(n.said, w.Holder)
+	n.looked = true
+	if n.screen.live(waiting(w)) {
+		n.said = w.Holder
+		return noticeable
+	}
+	if w.changed || w.waited >= n.next {
+		n.screen.add(waiting(w))
+		n.said = w.Holder
 		n.next = min(max(secondNotice, 2*w.waited), w.waited+longestQuiet)
-		n.told, w.changed = true, false
 	}
-	if live {
-		n.told, w.changed = true, false
-		return time.Second
-	}
-	return min(max(w.waited/10, time.Second), longestLook)
+	return min(max(w.waited/10, noticeable), longestLook)
 }
 
 // ahead is how many wait before pid, or -1 if it is not among the waiters. A

@@ -84,9 +84,7 @@ func (r *runner) screen() screen {
 	return &errorOutput{file: os.Stderr}
 }
 
-// runHolding runs the command with the lock held and gives the lock back. A
-// lock that was lost meanwhile is told, and leaves the command's status as it
-// is.
+// runHolding runs the command with the lock held, and gives the lock back.
 func (r *runner) runHolding(held *lock.Lock, command *supervise.Command) (supervise.Status, error) {
 	process, err := command.Start()
 	if err != nil {
@@ -104,16 +102,22 @@ func (r *runner) runHolding(held *lock.Lock, command *supervise.Command) (superv
 	case err != nil:
 		return supervise.Status{}, abandon(held, startError{err})
 	}
+	r.release(held, status)
+	return status, nil
+}
+
+// release gives the lock back. One that was lost meanwhile is told, and leaves
+// the command's status as it is.
+func (r *runner) release(held *lock.Lock, status supervise.Status) {
 	path := held.File().Name()
-	err = held.Release(outcome(status))
+	err := held.Release(outcome(status))
 	switch {
 	case err != nil:
 		say(os.Stderr, warning(err))
 	case r.opts.verbose:
 		say(os.Stderr, released(path))
 	}
-	r.events.exited(status)
-	return status, nil
+	r.events.exited(status, err)
 }
 
 // export hands the lock on: its descriptor, unless -o keeps it back, and what

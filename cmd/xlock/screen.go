@@ -60,6 +60,7 @@ func (o *errorOutput) live(text string) bool {
 	fd := int(o.file.Fd())
 	size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
 	if err != nil || size.Col == 0 || os.Getenv("TERM") == "dumb" || !inForeground(fd) {
+		o.shown = false // what stands on the line now is somebody else's
 		return false
 	}
 	if !o.ready() {

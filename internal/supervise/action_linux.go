@@ -1,3 +1,5 @@
+//go:build amd64 || arm64 || arm
+
 package supervise
 
 import (
@@ -8,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// action is the kernel's struct sigaction, which begins with the handler on
-// every architecture and has at most this size (rt_sigaction(2)). Zeroed, it is
+// action is the kernel's struct sigaction, which begins with the handler and has
+// at most this size (rt_sigaction(2)). Zeroed, it is
 // the default action.
 type action struct {
 	handler uintptr
@@ -62,4 +64,15 @@ func unblock(sigs ...syscall.Signal) (undo func()) {
 		_ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
 		runtime.UnlockOSThread()
 	}
+}
+
+// dieBy sends the signal to the calling thread, which acts on it before the call
+// returns.
+func dieBy(sig syscall.Signal) {
+	// Without a limit of its own, a core goes to a program even so (core(5),
+	// piping core dumps to a program).
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	resetToDefault(sig)
+	defer unblock(sig)()
+	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), sig)
 }

@@ -9,5 +9,5 @@ package supervise
 // (pid_namespaces(7)), exits with 128 and the signal's number for HUP, INT, QUIT
 // and TERM.
 //
-// On other systems than those of origin_siginfo.go it leaves the runtime's ways.
+// Elsewhere than on Linux it leaves the runtime's ways.
 func DefaultActions() { defaultActions() }

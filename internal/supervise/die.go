@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,12 +12,5 @@ import (
 // drops signals with the default action (pid_namespaces(7)).
 func DieBy(sig syscall.Signal) {
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-	resetToDefault(sig)
-	defer unblock(sig)()
-	_ = unix.Kill(unix.Getpid(), sig)
-	if unix.Getpid() != 1 {
-		// A signal that would dump core is acted upon by the main thread, a
-		// moment after kill(2) returned to this one.
-		time.Sleep(time.Second)
-	}
+	dieBy(sig)
 }

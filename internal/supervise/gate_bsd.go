@@ -31,5 +31,9 @@ func (p *Process) start() error {
 // nextChange waits for a change. There is no waiting without collecting in
 // wait4(2), so that a signal may meet the command's number just given up.
 func (p *Process) nextChange() (pid int, ws unix.WaitStatus, err error) {
-	return p.reap(0)
+	pid, ws, err = p.reap(0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noteEnd(pid, ws)
+	return pid, ws, err
 }

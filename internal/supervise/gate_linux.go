@@ -1,3 +1,5 @@
+//go:build amd64 || arm64 || arm
+
 package supervise
 
 import (
@@ -67,8 +69,7 @@ func (p *Process) start() error {
 	if err := e.make(); err != nil {
 		return os.NewSyscallError("pipe2", err)
 	}
-	restoreDescriptorLimit()
-	pid, errno := forkAtGate(im, e)
+	pid, errno := forkWithLimit(im, e)
 	runtime.KeepAlive(im)
 	unix.Close(e.pass[0])
 	unix.Close(e.report[1])
@@ -95,11 +96,20 @@ func (e *ends) make() error {
 	return err
 }
 
-// restoreDescriptorLimit gives this process, and so the command, the limit on
-// open descriptors that it was started with. The runtime has raised the soft
-// limit and remembers the old one, for its own ways to start a program alone.
-// An Exec that fails is such a way (Go 1.26).
-func restoreDescriptorLimit() { _ = syscall.Exec("", nil, nil) }
+// forkWithLimit forks while this process has the limit on open descriptors that
+// it was started with, for the command. The runtime has raised the soft limit and
+// remembers the old one, for its own ways to start a program alone; an Exec that
+// fails is such a way (Go 1.26).
+func forkWithLimit(im *image, e ends) (pid uintptr, errno syscall.Errno) {
+	var raised unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &raised)
+	_ = syscall.Exec("", nil, nil)
+	pid, errno = forkAtGate(im, e)
+	if err == nil {
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &raised)
+	}
+	return pid, errno
+}
 
 // image is what execve(2) gets, made before the fork: the command, and the
 // shell that runs it if it is a script without a #! line, as execvp(3) does.
@@ -141,8 +151,8 @@ func newImage(c *Command) (*image, error) {
 // The rules are those of forkAndExecInChild in package syscall, which this
 // follows: between beforeFork and afterFork, and in the child, nothing may
 // allocate, grow the stack or block on another thread, of which the child has
-// none. Signals are blocked there, and in the child all handlers are reset
-// and the mask is the caller's before they are let in again.
+// none. Signals are blocked there, and in the child the handlers that the runtime
+// knows of are reset before they are let in again.
 //
 //go:noinline
 //go:norace
@@ -197,7 +207,7 @@ func afterForkInChild()
 // nextChange waits for a change, and collects it with the lock held, so that
 // nobody sends a signal to a number that has just been given up.
 func (p *Process) nextChange() (pid int, ws unix.WaitStatus, err error) {
-	idType, id := unix.P_PID, p.whom()
+	idType, id := unix.P_PID, p.waitTarget()
 	if id < 0 {
 		idType, id = unix.P_ALL, 0
 	}
@@ -209,5 +219,7 @@ func (p *Process) nextChange() (pid int, ws unix.WaitStatus, err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.reap(unix.WNOHANG)
+	pid, ws, err = p.reap(unix.WNOHANG)
+	p.noteEnd(pid, ws)
+	return pid, ws, err
 }

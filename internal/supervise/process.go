@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"syscall"
@@ -20,9 +19,8 @@ type Process struct {
 	gate    gate
 	signals <-chan os.Signal // for relay
 
-	mu      sync.Mutex
-	ended   bool // reaped: the pid may be somebody else's now
-	stopped bool // this process stops with the command
+	mu    sync.Mutex
+	ended bool // reaped: the pid may be somebody else's now
 }
 
 // Status is how a command ended: with an exit code, or by a signal.
@@ -32,11 +30,12 @@ type Status struct {
 }
 
 // InterruptedError reports that this process, or the one that was to become the
-// command, was told to end before the command began. The command has not run.
+// command, was told to end before the command began. The command has not run;
+// or, elsewhere than on Linux, has been killed.
 type InterruptedError struct{ Signal syscall.Signal }
 
 func (e *InterruptedError) Error() string {
-	return fmt.Sprintf("ended by %s before the command began", unix.SignalName(e.Signal))
+	return unix.SignalName(e.Signal) + " before the command began"
 }
 
 // errNotBegun: the process has ended before it became the command.
@@ -57,6 +56,8 @@ func (e *WaitError) Error() string { return "cannot wait for the command: " + e.
 // there if this process dies before. So a caller that writes its number down
 // first leaves no moment in which a command runs that nobody knows of.
 // Elsewhere it is the command from the start.
+//
+// A process can run one command at a time.
 func (c *Command) Start() (*Process, error) {
 	p := &Process{command: c, signals: catchSignals()}
 	if err := p.start(); err != nil {
@@ -128,7 +129,7 @@ func (p *Process) wait() (Status, error) {
 		switch {
 		case err != nil:
 			return Status{}, &WaitError{err}
-		case pid != p.pid: // an orphan, see whom
+		case pid != p.pid: // an orphan, see waitTarget; or 0, the change is over
 		case ws.Stopped():
 			p.stopToo(ws.StopSignal())
 		case ws.Signaled():
@@ -139,11 +140,11 @@ func (p *Process) wait() (Status, error) {
 	}
 }
 
-// whom is whose changes are waited for, as wait4(2) has it: the command's, and
+// waitTarget is whose changes are waited for, as wait4(2) has it: the command's, and
 // as the init of a PID namespace those of every orphan too, which are reaped so
 // (pid_namespaces(7)). Other children may have been left by the program that
 // this one replaced, and are none of its business.
-func (p *Process) whom() int {
+func (p *Process) waitTarget() int {
 	const everybody = -1
 	if unix.Getpid() == 1 {
 		return everybody
@@ -151,14 +152,19 @@ func (p *Process) whom() int {
 	return p.pid
 }
 
-// reap collects a change.
+// reap collects a change. The caller calls noteEnd.
 func (p *Process) reap(options int) (pid int, ws unix.WaitStatus, err error) {
 	err = eintr.Retry(func() error {
-		pid, err = unix.Wait4(p.whom(), &ws, unix.WUNTRACED|options, nil)
+		pid, err = unix.Wait4(p.waitTarget(), &ws, unix.WUNTRACED|options, nil)
 		return err
 	})
-	p.ended = p.ended || pid == p.pid && !ws.Stopped()
 	return pid, ws, err
+}
+
+// noteEnd keeps signals from a process number that has been given up. The caller
+// holds the lock.
+func (p *Process) noteEnd(pid int, ws unix.WaitStatus) {
+	p.ended = p.ended || pid == p.pid && (ws.Exited() || ws.Signaled())
 }
 
 // signal sends the command a signal, which a set-user-ID program may refuse. The

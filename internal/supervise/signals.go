@@ -21,21 +21,26 @@ import (
 //	URG, PROF                  the Go runtime's, for preemption and profiles
 //	32 to 34 on Linux          the C library's, nptl(7)
 func relayed() []syscall.Signal {
-	return slices.Concat(endings(), fromTerminals(), []syscall.Signal{
+	return slices.Concat(terminationSignals(), jobControlSignals(), []syscall.Signal{
 		unix.SIGABRT, unix.SIGALRM, unix.SIGVTALRM, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGXCPU, unix.SIGXFSZ, unix.SIGIO,
 	}, relayedHere())
 }
 
-// endings are what a process is told to end with.
-func endings() []syscall.Signal {
+// terminationSignals are what a process is told to end with.
+func terminationSignals() []syscall.Signal {
 	return []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM}
 }
 
-// fromTerminals are those that a terminal, or the kernel on its behalf, sends
-// to a whole process group, besides HUP, INT and QUIT.
-func fromTerminals() []syscall.Signal {
+// jobControlSignals are the others that the kernel sends for a terminal.
+func jobControlSignals() []syscall.Signal {
 	return []syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGWINCH, unix.SIGCONT}
+}
+
+// groupWide reports whether the kernel, if it sends the signal, sends it to a
+// whole process group.
+func groupWide(sig syscall.Signal) bool {
+	return slices.Contains(terminationSignals(), sig) || slices.Contains(jobControlSignals(), sig)
 }
 
 // notify catches those of the signals that are not ignored. What is ignored, by
@@ -43,7 +48,7 @@ func fromTerminals() []syscall.Signal {
 // also for the command; signal.Notify would reset it.
 //
 // The Go runtime itself resets what was ignored, before any code of ours runs,
-// but for HUP, INT, TSTP, TTIN and TTOU (initsig in runtime/signal_unix.go, 1.26).
+// but for HUP, INT, TSTP, TTIN, TTOU and CONT (initsig in runtime/signal_unix.go, 1.26).
 func notify(ch chan<- os.Signal, sigs []syscall.Signal) {
 	for _, sig := range sigs {
 		if !ignored(sig) {
@@ -70,11 +75,12 @@ func catchSignals() <-chan os.Signal {
 
 // toldToEnd returns a signal that has told this process to end, or 0.
 func toldToEnd() syscall.Signal {
-	i := slices.IndexFunc(endings(), arrived)
-	if i < 0 {
-		return 0
+	for _, sig := range terminationSignals() {
+		if arrived(sig) {
+			return sig
+		}
 	}
-	return endings()[i]
+	return 0
 }
 
 // relay passes signals on until done.
@@ -104,30 +110,24 @@ func (p *Process) passAll(sig syscall.Signal) {
 // sends to the whole group cannot be told from one that means only us; then the
 // command gets it twice. The caller holds the lock.
 func (p *Process) pass(a arrival) {
-	switch {
-	case a.signal == unix.SIGCONT && p.stopped: // stopToo has told the command
-		p.stopped = false
-	case a.byKernel && p.hasItsOwn(a.signal):
-	default:
+	if !a.byKernel || !notOurs(a.signal) {
 		p.signal(a.signal)
 	}
 }
 
-// hasItsOwn reports whether the command gets this signal from the kernel when we
-// do. What comes from the terminal goes to the whole process group; only a
-// terminal that hangs up tells the leader of the session alone, and continues
-// it (tty_signal_session_leader in tty_jobctrl.c, Linux 6.18). A limit
-// (setrlimit(2)) that we exceed is not the command's affair.
-func (p *Process) hasItsOwn(sig syscall.Signal) bool {
+// notOurs reports whether a signal from the kernel is not meant for what we stand
+// for. What comes from the terminal goes to its whole foreground process group,
+// and a command that has left that group would not get it without us either.
+// Only a terminal that hangs up tells the leader of the session alone, and
+// continues it (tty_signal_session_leader in tty_jobctrl.c, Linux 6.18). A limit
+// that we exceed (setrlimit(2)) is not the command's affair.
+func notOurs(sig syscall.Signal) bool {
 	switch sig {
 	case unix.SIGXCPU, unix.SIGXFSZ:
 		return true
 	case unix.SIGHUP, unix.SIGCONT:
-		if session, err := unix.Getsid(0); err == nil && session == unix.Getpid() {
-			return false
-		}
+		session, err := unix.Getsid(0)
+		return err != nil || session != unix.Getpid()
 	}
-	group, err := unix.Getpgid(p.pid)
-	return slices.Contains(slices.Concat(endings(), fromTerminals()), sig) &&
-		err == nil && group == unix.Getpgrp()
+	return groupWide(sig)
 }

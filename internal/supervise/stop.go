@@ -27,14 +27,16 @@ func (p *Process) stopToo(sig syscall.Signal) {
 	for _, fulfilled := range []syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
 		forget(fulfilled) // or it would stop the command again when it goes on
 	}
-	if !arrived(unix.SIGCONT) { // or somebody is faster than we are
-		p.stopped = true
+	// A SIGCONT that comes between this look and the stop is lost, as it would
+	// be for a program that stops itself.
+	if !arrived(unix.SIGCONT) {
 		stopBy(sig)
 	}
+	forget(unix.SIGCONT) // it is passed on here
 	if foreground == commands && foregroundGroup() == ours {
 		setForegroundGroup(commands)
 	}
-	if !goesOn(p.pid) { // a shell continues the whole process group
+	if !wasContinued(p.pid) { // a shell continues the whole process group
 		p.signal(unix.SIGCONT)
 	}
 }

@@ -19,8 +19,8 @@ func stopBy(sig syscall.Signal) {
 	setAction(sig, before)
 }
 
-// goesOn reports whether the child was continued after its last stop.
-func goesOn(pid int) bool {
+// wasContinued reports whether the child was continued after its last stop.
+func wasContinued(pid int) bool {
 	const continued = 6 // CLD_CONTINUED, sigaction(2)
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, pid, &info, unix.WCONTINUED|unix.WNOHANG|unix.WNOWAIT, nil)

@@ -1,5 +1,3 @@
-//go:build linux && (amd64 || arm64 || arm)
-
 package supervise
 
 import (
@@ -16,7 +14,8 @@ import (
 // Who sent a signal stands in its siginfo_t (sigaction(2)), which os/signal does
 // not show; and signalfd(2) needs every thread to block the signal, which those
 // of the Go runtime do not. So a few instructions in front of the runtime's handler
-// note down the signal and what si_code says. To the runtime they then pass it
+// note down the signal and what si_code says, before the runtime puts it into its
+// queue with an atomic operation: who is woken for it sees the note. To the runtime they then pass it
 // as a SIGUSR1, the bell: asking os/signal for one signal costs as little as all
 // else here, for forty it would take as long as the start of a command.
 //
@@ -49,17 +48,17 @@ func catch(ch chan<- os.Signal, sigs []syscall.Signal) {
 	note := getAction(unix.SIGURG) // which the runtime always handles
 	nextHandler, note.handler = note.handler, noteOriginPC
 	for _, sig := range sigs {
-		if getAction(sig).handler == defaultHandler && slices.Contains(fromTerminals(), sig) {
-			// The runtime's to catch, so that it resets it in the process at the
-			// gate, which is to be stopped.
+		if getAction(sig).handler == defaultHandler && slices.Contains(jobControlSignals(), sig) {
+			// The runtime must know of it, so that afterForkInChild resets it
+			// as it does those that the runtime has caught from the start.
 			signal.Notify(ch, sig)
 		}
 		setAction(sig, note)
 	}
 }
 
-// arrived reports whether the signal has come since arrivals last told it. It is
-// exact: a handler has run by the time that its thread goes on.
+// arrived reports whether the signal has come since arrivals last told it. One
+// whose handler is about to run in another thread has not.
 func arrived(sig syscall.Signal) bool {
 	return atomic.LoadUint32(&sentByKernel[sig]) != 0 || atomic.LoadUint32(&sentByProcess[sig]) != 0
 }

@@ -1,10 +1,9 @@
-//go:build !linux || !(amd64 || arm64 || arm)
+//go:build darwin || freebsd
 
 package supervise
 
 import (
 	"os"
-	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +19,7 @@ func forget(syscall.Signal) {}
 // arrivals guesses: what a terminal can send to its foreground process group,
 // and comes while we are in it, is taken to come from there.
 func arrivals(sig syscall.Signal) []arrival {
-	byKernel := slices.Contains(slices.Concat(endings(), fromTerminals()), sig) &&
-		sig != unix.SIGTERM && sig != unix.SIGCONT && foregroundGroup() == unix.Getpgrp()
+	byKernel := groupWide(sig) && sig != unix.SIGTERM && sig != unix.SIGCONT &&
+		foregroundGroup() == unix.Getpgrp()
 	return []arrival{{signal: sig, byKernel: byKernel}}
 }

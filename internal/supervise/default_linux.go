@@ -1,5 +1,3 @@
-//go:build linux && (amd64 || arm64 || arm)
-
 package supervise
 
 import (
@@ -24,7 +22,7 @@ func defaultActions() {
 // exitWhenTold ends this process until the signals are caught by others.
 func exitWhenTold() {
 	told := make(chan os.Signal, 1)
-	notify(told, endings())
+	notify(told, terminationSignals())
 	go func() {
 		sig := (<-told).(syscall.Signal)
 		os.Exit(128 + int(sig))
