@@ -28,7 +28,14 @@ import (
 // can be done. Text from files, other processes and the command line is
 // escaped before it can reach a terminal.
 
-func say(w io.Writer, text string) { fmt.Fprintln(w, message(text)) }
+// say is for standard error. Who does not read it must not keep us from ending
+// in time, nor from giving back the lock.
+func say(f *os.File, text string) {
+	const patience = time.Second
+	if writable(int(f.Fd()), patience) {
+		fmt.Fprintln(f, message(text))
+	}
+}
 
 func message(text string) string { return "xlock: " + escape(text) }
 
@@ -99,7 +106,7 @@ func describe(err error) string {
 	case errors.As(err, &deadlock):
 		return wouldDeadlock(deadlock)
 	case errors.As(err, &start):
-		return "cannot run " + describePath(err)
+		return "cannot run " + describeStart(err)
 	case errors.As(err, &output):
 		return "cannot write to standard output: " + errnoText(err)
 	case errors.As(err, &path):
@@ -113,6 +120,14 @@ func describe(err error) string {
 // isUnknownCommand recognises cobra's own error, which has no type.
 func isUnknownCommand(err error) bool {
 	return strings.HasPrefix(err.Error(), "unknown command ")
+}
+
+// describeStart names the command, or the call that made no process for it.
+func describeStart(err error) string {
+	if errors.As(err, new(*fs.PathError)) {
+		return describePath(err)
+	}
+	return "the command: " + err.Error()
 }
 
 // describePath gives the path and the cause, without the name of the call.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os/exec"
 	"testing"
 	"unicode"
@@ -46,11 +45,9 @@ func FuzzEscape(f *testing.F) {
 	})
 }
 
-func TestSayIsOneLine(t *testing.T) {
-	var out bytes.Buffer
-	say(&out, "a\nb\r\n")
-	if got, want := out.String(), "xlock: a\\nb\\r\\n\n"; got != want {
-		t.Errorf("say: %q, want %q", got, want)
+func TestMessageIsOneLine(t *testing.T) {
+	if got, want := message("a\nb\r\n"), "xlock: a\\nb\\r\\n"; got != want {
+		t.Errorf("message: %q, want %q", got, want)
 	}
 }
 
