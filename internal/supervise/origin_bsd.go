@@ -12,7 +12,7 @@ import (
 func catch(ch chan<- os.Signal, sigs []syscall.Signal) { notify(ch, sigs) }
 
 // arrived is not known before the signal is read.
-func arrived(syscall.Signal) bool { return false }
+func arrived(syscall.Signal) uint32 { return 0 }
 
 func forget(syscall.Signal) {}
 

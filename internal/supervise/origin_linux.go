@@ -57,10 +57,11 @@ func catch(ch chan<- os.Signal, sigs []syscall.Signal) {
 	}
 }
 
-// arrived reports whether the signal has come since arrivals last told it. One
-// whose handler is about to run in another thread has not.
-func arrived(sig syscall.Signal) bool {
-	return atomic.LoadUint32(&sentByKernel[sig]) != 0 || atomic.LoadUint32(&sentByProcess[sig]) != 0
+// arrived is the place in the order of the last signal of this number that
+// arrivals has not told yet, or 0. One whose handler is about to run in another
+// thread has not come.
+func arrived(sig syscall.Signal) uint32 {
+	return max(atomic.LoadUint32(&sentByKernel[sig]), atomic.LoadUint32(&sentByProcess[sig]))
 }
 
 // forget forgets a signal that has come.

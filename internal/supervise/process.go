@@ -19,8 +19,10 @@ type Process struct {
 	gate    gate
 	signals <-chan os.Signal // for relay
 
-	mu    sync.Mutex
-	ended bool // reaped: the pid may be somebody else's now
+	mu       sync.Mutex
+	ended    bool   // reaped: the pid may be somebody else's now
+	lastStop uint32 // the place of the last stop signal, see arrival
+	resumed  bool   // the SIGCONT that ended stopBy is still to come in
 }
 
 // Status is how a command ended: with an exit code, or by a signal.

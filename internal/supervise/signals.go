@@ -76,7 +76,7 @@ func catchSignals() <-chan os.Signal {
 // toldToEnd returns a signal that has told this process to end, or 0.
 func toldToEnd() syscall.Signal {
 	for _, sig := range terminationSignals() {
-		if arrived(sig) {
+		if arrived(sig) != 0 {
 			return sig
 		}
 	}
@@ -101,9 +101,26 @@ func (p *Process) relay(done <-chan struct{}) {
 func (p *Process) passAll(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, a := range arrivals(sig) {
-		p.pass(a)
+	list := arrivals(sig)
+	for _, a := range list {
+		if slices.Contains(stopSignals(), a.signal) {
+			p.lastStop = a.at
+		}
 	}
+	for _, a := range list {
+		if a.signal != unix.SIGCONT || !p.isStale(a) {
+			p.pass(a)
+		}
+	}
+}
+
+// isStale reports whether a SIGCONT is over: it has continued us, and stopToo the
+// command; or a stop signal has come after it, which discards one that is pending
+// (signal(7)). The caller holds the lock.
+func (p *Process) isStale(cont arrival) bool {
+	resumed := p.resumed
+	p.resumed = false
+	return resumed || cont.at < p.lastStop
 }
 
 // pass passes a signal on, unless the command has it already. A process that

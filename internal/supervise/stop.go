@@ -24,21 +24,38 @@ func (p *Process) stopToo(sig syscall.Signal) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, fulfilled := range []syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
+	p.lastStop = max(p.lastStop, stopArrived())
+	for _, fulfilled := range stopSignals() {
 		forget(fulfilled) // or it would stop the command again when it goes on
 	}
-	// A SIGCONT that comes between this look and the stop is lost, as it would
-	// be for a program that stops itself.
-	if !arrived(unix.SIGCONT) {
+	// Somebody may have stopped and continued us faster than we get here. A
+	// SIGCONT that comes between this look and the stop is lost, as it would be
+	// for a program that stops itself.
+	if arrived(unix.SIGCONT) <= p.lastStop {
+		forget(unix.SIGCONT)
 		stopBy(sig)
+		p.resumed = arrived(unix.SIGCONT) == 0
 	}
 	forget(unix.SIGCONT) // it is passed on here
 	if foreground == commands && foregroundGroup() == ours {
 		setForegroundGroup(commands)
 	}
-	if !wasContinued(p.pid) { // a shell continues the whole process group
+	if !wentOn(p.pid) { // a shell continues the whole process group
 		p.signal(unix.SIGCONT)
 	}
+}
+
+// stopArrived is the place in the order of the last stop signal to come, or 0.
+func stopArrived() (last uint32) {
+	for _, sig := range stopSignals() {
+		last = max(last, arrived(sig))
+	}
+	return last
+}
+
+// stopSignals are those of job control that stop a process by default.
+func stopSignals() []syscall.Signal {
+	return []syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
 }
 
 // foregroundGroup is the process group that the controlling terminal reads for

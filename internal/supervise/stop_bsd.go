@@ -11,5 +11,5 @@ import (
 // stopBy stops this process by SIGSTOP, as the signal itself is caught.
 func stopBy(syscall.Signal) { _ = unix.Kill(unix.Getpid(), unix.SIGSTOP) }
 
-// wasContinued cannot be seen; a second SIGCONT does less harm than none.
-func wasContinued(int) bool { return false }
+// wentOn cannot be seen; a second SIGCONT does less harm than none.
+func wentOn(int) bool { return false }

@@ -19,10 +19,11 @@ func stopBy(sig syscall.Signal) {
 	setAction(sig, before)
 }
 
-// wasContinued reports whether the child was continued after its last stop.
-func wasContinued(pid int) bool {
-	const continued = 6 // CLD_CONTINUED, sigaction(2)
-	var info unix.Siginfo
-	err := unix.Waitid(unix.P_PID, pid, &info, unix.WCONTINUED|unix.WNOHANG|unix.WNOWAIT, nil)
-	return err == nil && info.Code == continued
+// wentOn reports whether the child has changed since the stop that was collected
+// last: it was continued, perhaps stopped once more since then, or has ended.
+func wentOn(pid int) bool {
+	const anything = unix.WCONTINUED | unix.WSTOPPED | unix.WEXITED
+	var info unix.Siginfo // stays zero if there is nothing, waitid(2)
+	err := unix.Waitid(unix.P_PID, pid, &info, anything|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == nil && info.Signo != 0
 }

@@ -7,7 +7,7 @@ const command = `
   echo "$PROGRAM $XLOCK_GENERATION"
   cat
   until "$XLOCK" inspect "$XLOCK_PATH" | grep -q waiting:; do :; done`;
-const child = spawn(process.env.XLOCK, ["run", "-w", "60", process.env.LOCK, "--", "sh", "-c", command], {
+const child = spawn(process.env.XLOCK, ["run", "-q", "-w", "60", process.env.LOCK, "--", "sh", "-c", command], {
   stdio: ["pipe", "pipe", "inherit"],
   env: { ...process.env, PROGRAM: process.pid },
 });
