@@ -227,6 +227,8 @@ func (t *taker) lockSoon(ctx context.Context, f *os.File, s scene) (*Holder, err
 // for a file system that does not answer either, and is not told "busy".
 func (t *taker) try(ctx context.Context, f *os.File) error {
 	if !t.opts.NoWait {
+		ctx, cancel := atLeastAMoment(ctx)
+		defer cancel()
 		return flock.TryLock(ctx, f)
 	}
 	const answers = 5 * time.Second
@@ -237,6 +239,16 @@ func (t *taker) try(ctx context.Context, f *os.File) error {
 		return &fs.PathError{Op: "flock", Path: t.path, Err: syscall.ETIMEDOUT}
 	}
 	return err
+}
+
+// atLeastAMoment lets a limit that is over at once pass for a limit of nothing:
+// who asks so finds a free lock free.
+func atLeastAMoment(ctx context.Context) (context.Context, context.CancelFunc) {
+	const moment = 100 * time.Millisecond
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < moment {
+		return context.WithTimeout(context.WithoutCancel(ctx), moment)
+	}
+	return ctx, func() {}
 }
 
 // patience is how long to try for a kernel lock that is busy. What an earlier
