@@ -15,8 +15,6 @@ import (
 	"xlock/internal/supervise"
 )
 
-func init() { roles["interrupted"] = roleInterrupted }
-
 // roleInterrupted starts the command of its arguments, gets the signal of its
 // first one, and runs the command. The signal is sent to the thread that sends
 // it, and has come when the call returns (tgkill(2)).
@@ -76,5 +74,19 @@ func TestNotInterruptedBeforeCommand(t *testing.T) {
 			}
 			check(t, os.Remove(ran))
 		})
+	}
+}
+
+// The process at the gate can be killed itself: it has not become the command.
+func TestKilledAtTheGate(t *testing.T) {
+	command, err := supervise.Find([]string{"true"})
+	check(t, err)
+	process, err := command.Start()
+	check(t, err)
+	check(t, unix.Kill(process.PID(), unix.SIGKILL))
+	_, err = process.Run(func() { t.Error("said to have begun") })
+	var interrupted *supervise.InterruptedError
+	if !errors.As(err, &interrupted) || interrupted.Signal != unix.SIGKILL {
+		t.Errorf("Run = %v, want an InterruptedError by SIGKILL", err)
 	}
 }

@@ -19,10 +19,11 @@ import (
 // roles are what a second process of this test binary can be: the environment
 // variable XLOCK_TEST_ROLE names one, and its result is the exit status.
 var roles = map[string]func() int{
-	"run":    roleRun,
-	"exec":   roleExec,
-	"report": roleReport,
-	"die":    roleDie,
+	"run":         roleRun,
+	"exec":        roleExec,
+	"report":      roleReport,
+	"die":         roleDie,
+	"interrupted": roleInterrupted,
 }
 
 func TestMain(m *testing.M) {
