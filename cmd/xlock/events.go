@@ -1,11 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -73,7 +71,7 @@ func checkWritable(fd int) error {
 }
 
 func (e *events) waiting(w wait) {
-	event := eventJSON{Event: "waiting", Holder: holderOfJSON(w.Holder)}
+	event := eventJSON{Event: "waiting", Holder: jsonHolder(w.Holder)}
 	if w.ahead >= 0 {
 		event.Ahead = &w.ahead
 	}
@@ -100,9 +98,9 @@ func (e *events) refused(err error, status int) {
 	var interrupted *supervise.InterruptedError
 	switch {
 	case errors.As(err, &held):
-		event.Event, event.Holder, event.TimedOut = "busy", holderOfJSON(held.Holder), held.TimedOut
+		event.Event, event.Holder, event.TimedOut = "busy", jsonHolder(held.Holder), held.TimedOut
 	case errors.As(err, &deadlock):
-		event.Event, event.Holder = "deadlock", holderOfJSON(deadlock.Holder)
+		event.Event, event.Holder = "deadlock", jsonHolder(deadlock.Holder)
 	case errors.As(err, &interrupted):
 		event.Signal = unix.SignalName(interrupted.Signal)
 	}
@@ -127,13 +125,4 @@ func (e *events) write(event eventJSON) {
 		e.failed = true
 		say(os.Stderr, silenced(err))
 	}
-}
-
-// encodeLine makes a line of JSON that is safe to print.
-func encodeLine(value any) (string, error) {
-	var line strings.Builder
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(value)
-	return escapeJSON(line.String()), err
 }

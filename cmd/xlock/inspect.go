@@ -1,16 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"xlock/internal/fdprobe"
-	"xlock/internal/identity"
 	"xlock/internal/lock"
 )
 
@@ -96,71 +93,12 @@ type reportJSON struct {
 	Warnings []string         `json:"warnings"`
 }
 
-// holderJSON is who holds a lock, or held it last.
-type holderJSON struct {
-	State    lock.State        `json:"state"`
-	Liveness identity.Liveness `json:"liveness,omitempty"`
-	Identity identity.Word     `json:"identity,omitempty"`
-	Reason   lock.Reason       `json:"reason"`
-	*recordJSON
-}
-
-// recordJSON are the fields that come from the record.
-type recordJSON struct {
-	Owner      *identity.Process `json:"owner,omitempty"`
-	Command    *lock.Command     `json:"command,omitempty"`
-	Mode       lock.Mode         `json:"mode,omitempty"`
-	Generation uint64            `json:"generation"`
-	Host       string            `json:"host,omitempty"`
-	User       string            `json:"user,omitempty"`
-	UID        *int              `json:"uid,omitempty"`
-	Label      string            `json:"label,omitempty"`
-	Acquired   *time.Time        `json:"acquired,omitempty"`
-	Released   *time.Time        `json:"released,omitempty"`
-	Outcome    *lock.Outcome     `json:"outcome,omitempty"`
-}
-
 func jsonReport(r *lock.Report) reportJSON {
 	return reportJSON{
 		Lock:       r.Path,
-		holderJSON: holderOfJSON(r.Holder()),
+		holderJSON: jsonHolder(r.Holder()),
 		Holders:    append([]fdprobe.Holder{}, r.Holders...),
 		Waiters:    append([]int{}, r.Waiters...),
 		Warnings:   append([]string{}, r.Warnings...),
 	}
 }
-
-func holderOfJSON(h lock.Holder) *holderJSON {
-	holder := &holderJSON{State: h.State, Liveness: h.Liveness, Identity: h.Identity, Reason: h.Reason}
-	if record := h.Record; record != nil {
-		holder.recordJSON = &recordJSON{
-			Owner:      record.Owner,
-			Command:    record.Command,
-			Mode:       record.Mode,
-			Generation: record.Generation,
-			Host:       record.Host,
-			User:       record.User,
-			UID:        record.UID,
-			Label:      record.Label,
-			Acquired:   record.Acquired,
-			Released:   record.Released,
-			Outcome:    record.Outcome,
-		}
-	}
-	return holder
-}
-
-// stateName is the argument of --is.
-type stateName string
-
-func (s *stateName) Set(text string) error {
-	states := []lock.State{lock.Free, lock.Held, lock.Abandoned, lock.UnknownState}
-	if !slices.Contains(states, lock.State(text)) {
-		return fmt.Errorf("want one of %v", states)
-	}
-	*s = stateName(text)
-	return nil
-}
-
-func (s *stateName) String() string { return string(*s) }
-func (s *stateName) Type() string   { return "STATE" }

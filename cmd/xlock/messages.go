@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 	"unicode"
-	"unicode/utf16"
 
 	"golang.org/x/sys/unix"
 
@@ -63,23 +62,6 @@ func escape(text string) string {
 		default:
 			quoted := strconv.QuoteRuneToASCII(r)
 			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-	}
-	return b.String()
-}
-
-// escapeJSON makes a line of JSON safe to print: the encoder leaves all but the
-// oldest control characters as they are. Outside of strings it has none, and
-// within them the value stays the same.
-func escapeJSON(line string) string {
-	var b strings.Builder
-	for _, r := range line {
-		if r == '\n' || unicode.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
 		}
 	}
 	return b.String()

@@ -13,13 +13,20 @@ import (
 	"xlock/internal/testenv"
 )
 
-// startInit starts a program as the init of a PID namespace, as a container has
-// it, and returns its number out here.
-func (b bench) startInit(args ...string) (container *exec.Cmd, init int, out *watched) {
+// startContainer starts a program as the init of a PID namespace, as a container
+// has it.
+func (b bench) startContainer(args ...string) (*exec.Cmd, *watched) {
 	b.t.Helper()
 	testenv.Need(b.t, "root", "unshare")
 	unshare := []string{"unshare", "--fork", "--kill-child", "--pid", "--mount-proc"}
-	container, out = b.startAlone(append(unshare, args...)...)
+	return b.startAlone(append(unshare, args...)...)
+}
+
+// startInit is for a program that does not end by itself. It returns the number
+// that it has out here besides.
+func (b bench) startInit(args ...string) (container *exec.Cmd, init int, out *watched) {
+	b.t.Helper()
+	container, out = b.startContainer(args...)
 	return container, b.childOf(container.Process.Pid), out
 }
 
@@ -86,7 +93,7 @@ func TestInitStatus(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			b.fifo("never")
-			container, _, said := b.startInit("xlock", "run", "lock", "sh", "-c", script)
+			container, said := b.startContainer("xlock", "run", "lock", "sh", "-c", script)
 			b.ended(container, want)
 			if text := said.rest(); text != "" {
 				t.Errorf("it said %q", text)
@@ -102,7 +109,7 @@ func TestInitReapsOrphans(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.check(unix.Mkfifo(b.path("go"), 0o600))
-	container, _, said := b.startInit("xlock", "run", "lock", "sh", "-c", `
+	container, said := b.startContainer("xlock", "run", "lock", "sh", "-c", `
 for how in 'exit 5' 'kill -KILL $$' 'kill -STOP $$' 'read x <go; exit 6'; do
 	sh -c 'sh -c "$0" & echo $!' "$how"
 done >orphans

@@ -79,27 +79,27 @@ func TestSignalOfTerminalOnce(t *testing.T) {
 	tests := []struct {
 		signal string
 		cause  func(*terminal)
-		held   bool
+		then   syscall.Signal
 	}{
-		{"INT", key(keyInterrupt), true},
-		{"QUIT", key(keyQuit), true},
-		{"TSTP", key(keySuspend), false},
-		{"WINCH", func(tty *terminal) { tty.resize(50) }, true},
+		{"INT", key(keyInterrupt), unix.SIGCONT},
+		{"QUIT", key(keyQuit), unix.SIGCONT},
+		{"TSTP", key(keySuspend), unix.SIGUSR1},
+		{"WINCH", func(tty *terminal) { tty.resize(50) }, unix.SIGCONT},
 	}
 	for _, tt := range tests {
 		t.Run(tt.signal, func(t *testing.T) {
 			t.Parallel()
 			tty := newTerminal(t)
 			tty.addListener()
-			xlock := tty.start("xlock", "run", "lock", "./tell", tt.signal, "CONT")
+			xlock := tty.start("xlock", "run", "lock", "./tell", tt.signal, perlName(tt.then))
 			tty.expect(`ready`)
-			if tt.held {
+			if tt.then == unix.SIGCONT {
 				tty.hold(xlock.Process.Pid)
 			}
 			tt.cause(tty)
 			tty.expect(`got ` + tt.signal)
-			tty.send(xlock.Process.Pid, unix.SIGCONT)
-			if got := told(tty.expect(`got CONT`)); len(got) > 1 {
+			tty.send(xlock.Process.Pid, tt.then)
+			if got := told(tty.expect(`got ` + perlName(tt.then))); len(got) > 1 {
 				t.Errorf("the command got %v besides", got)
 			}
 			tty.endsListening(xlock)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -30,13 +31,24 @@ type bench struct {
 }
 
 func newBench(t *testing.T) bench {
-	const patience = 8 * time.Second // no test takes seconds; only a hang lasts as long
+	const patience = time.Minute // no test takes seconds; only a hang lasts as long
+	hearIgnored()
 	b := bench{t: t, dir: t.TempDir()}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	b.ctx = ctx
 	context.AfterFunc(ctx, func() { killAll(b.dir) })
 	t.Cleanup(func() { cancel(); killAll(b.dir) })
 	return b
+}
+
+// hearIgnored has signals that this process was started to ignore, say by
+// nohup(1), get their default action in the programs that it starts.
+func hearIgnored() {
+	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 }
 
 func (b bench) check(err error) {

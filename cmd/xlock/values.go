@@ -2,9 +2,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
+
+	"xlock/internal/lock"
 )
 
 // limit is a limit on waiting: seconds, with a fraction if need be, or a
@@ -76,3 +80,18 @@ func (f *statusFD) Set(text string) error {
 
 func (f *statusFD) String() string { return "" }
 func (f *statusFD) Type() string   { return "N" }
+
+// stateName is the argument of --is.
+type stateName string
+
+func (s *stateName) Set(text string) error {
+	states := []lock.State{lock.Free, lock.Held, lock.Abandoned, lock.UnknownState}
+	if !slices.Contains(states, lock.State(text)) {
+		return fmt.Errorf("want one of %v", states)
+	}
+	*s = stateName(text)
+	return nil
+}
+
+func (s *stateName) String() string { return string(*s) }
+func (s *stateName) Type() string   { return "STATE" }

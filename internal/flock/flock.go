@@ -44,8 +44,8 @@ func TryLock(ctx context.Context, f *os.File) error {
 // when ctx ends first, Lock returns ctx's error and *keeps f*: a goroutine
 // stays behind that closes f as soon as the kernel grants the lock or fails,
 // which gives a lock that came too late back at once. The caller may close f
-// after such an error, and must not use it otherwise. A process that exits takes the waiting
-// call with it.
+// after such an error, and must not use it otherwise. A process that exits takes
+// the waiting call with it.
 func Lock(ctx context.Context, f *os.File) error {
 	return callUntil(ctx, f, unix.LOCK_EX)
 }
