@@ -103,7 +103,7 @@ func (b bench) read(name string) string {
 
 // What xlock adds to the report.
 var (
-	addedVariable   = regexp.MustCompile(`(?m)^environment: XLOCK_\w+=.*\n`)
+	addedVariable   = regexp.MustCompile(`(?m)^environment: XLOCK_(?:PATH|GENERATION|FD)=.*\n`)
 	addedDescriptor = regexp.MustCompile(`(?m)^descriptor (\d+): .*/lock flags.*\n`)
 )
 
