@@ -51,6 +51,7 @@ func TestMain(m *testing.M) {
 //	events FILE EVENT...          the lines of --status-fd are these events
 //	field FILE N FIELD=VALUE...   the Nth line of JSON, from 0, has these values
 //	forge FILE FIELD=VALUE...     write other values into a record, in place
+//	gone FILE                     wait until the process has ended whose number is in the file
 //	[need:TOOL]                   the machine has it; in strict mode it must
 //
 // A FIELD is a path like owner.pid or holders.0.pid; a VALUE that begins with @
@@ -80,6 +81,7 @@ func TestScript(t *testing.T) {
 			"forge":     cmdForge,
 			"events":    cmdEvents,
 			"field":     cmdField,
+			"gone":      cmdGone,
 		},
 	})
 }
