@@ -1,70 +1,98 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
-	"xlock/internal/fdprobe"
 	"xlock/internal/lock"
 )
 
 type inspectOptions struct {
-	json bool
-	is   stateName
+	json  bool
+	watch bool
+	is    stateName
 }
 
 func newInspectCommand() *cobra.Command {
 	var opts inspectOptions
 	cmd := &cobra.Command{
-		Use:   "inspect [--json] [--is STATE] LOCK...",
+		Use:   "inspect [--json] [--watch] [--is STATE] LOCK|DIRECTORY...",
 		Short: "Say who holds a lock, and whether that is really so",
 		Long: `Inspect says whether each LOCK is free, held, abandoned (its holder is proven
-gone) or unknown (neither is proven, and it is treated as held), and why. It
-never takes the lock, and writes nothing.
+gone) or unknown (neither is proven, and it is treated as held), and why: what
+the record says, what is there of its processes, what the kernel shows, who
+waits, and what to do. Of a DIRECTORY it lists the lock files. It never takes
+the lock, and writes nothing.
 
 EXAMPLES
   xlock inspect /run/lock/deploy.lock
+  xlock inspect /run/lock                     a table of the locks in there
+  xlock inspect --watch /run/lock/deploy.lock look on, until ^C
   xlock inspect --is held /run/lock/deploy.lock && echo busy
-  xlock inspect --json /run/lock/*.lock
+  xlock inspect --json /run/lock/*.lock       for programs, see docs/inspect-json.md
 
 EXIT STATUS
   0   it could look, and with --is all locks are in that state
   1   with --is: some lock is in another state
   64  wrong usage
+  71  the result could not be printed
   73  a lock file could not be looked at, or is no lock file`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return runInspect(os.Stdout, opts, args)
+		RunE: func(c *cobra.Command, args []string) error {
+			return runInspect(c.Context(), os.Stdout, opts, args)
 		},
 	}
 	cmd.Flags().BoolVar(&opts.json, "json", false, "print one JSON object per lock")
+	cmd.Flags().BoolVar(&opts.watch, "watch", false, "look on: redraw on a terminal, else a line per change")
 	cmd.Flags().Var(&opts.is, "is", "print nothing, and succeed if the lock is free, held, abandoned or unknown")
 	return cmd
 }
 
-func runInspect(w io.Writer, opts inspectOptions, paths []string) error {
-	if len(paths) == 0 || slices.Contains(paths, "") {
+func runInspect(ctx context.Context, w io.Writer, opts inspectOptions, paths []string) error {
+	switch {
+	case len(paths) == 0 || slices.Contains(paths, ""):
 		return usageError{"no lock file given; usage: xlock inspect LOCK..."}
-	}
-	if opts.json && opts.is != "" {
+	case opts.json && opts.is != "":
 		return usageError{"--json and --is exclude each other; give one of them"}
+	case opts.watch && opts.is != "":
+		return usageError{"--watch and --is exclude each other; give one of them"}
+	case opts.watch:
+		return watchLocks(ctx, w, opts, paths)
 	}
+	var files []string
 	var failure error
 	for _, path := range paths {
-		report, err := lock.Inspect(path)
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		if err := inspectDirectory(w, opts, path); err != nil {
+			failure = err
+		}
+	}
+	if err := inspectFiles(w, opts, files); err != nil {
+		return err
+	}
+	return failure
+}
+
+func inspectFiles(w io.Writer, opts inspectOptions, files []string) error {
+	var failure error
+	for _, found := range lock.InspectAll(files) {
 		switch {
-		case err != nil:
-			say(os.Stderr, describe(err))
-			failure = statusError(statusOf(err))
+		case found.Err != nil:
+			say(os.Stderr, describe(found.Err))
+			failure = statusError(statusOf(found.Err))
 		case opts.is != "":
-			if report.State != lock.State(opts.is) && failure == nil {
+			if found.Report.State != lock.State(opts.is) && failure == nil {
 				failure = statusError(1)
 			}
 		default:
-			if err := show(w, report, opts); err != nil {
+			if err := show(w, found.Report, opts); err != nil {
 				return err
 			}
 		}
@@ -74,31 +102,11 @@ func runInspect(w io.Writer, opts inspectOptions, paths []string) error {
 
 func show(w io.Writer, r *lock.Report, opts inspectOptions) error {
 	if !opts.json {
-		return write(w, person(r))
+		return write(w, person(r, styleFor(w)))
 	}
 	line, err := encodeLine(jsonReport(r))
 	if err != nil {
 		return err
 	}
 	return write(w, line)
-}
-
-// reportJSON is the object of inspect --json. Its field names are part of
-// xlock's interface.
-type reportJSON struct {
-	Lock string `json:"lock"`
-	*holderJSON
-	Holders  []fdprobe.Holder `json:"holders"`
-	Waiters  []int            `json:"waiters"`
-	Warnings []string         `json:"warnings"`
-}
-
-func jsonReport(r *lock.Report) reportJSON {
-	return reportJSON{
-		Lock:       r.Path,
-		holderJSON: jsonHolder(r.Holder()),
-		Holders:    append([]fdprobe.Holder{}, r.Holders...),
-		Waiters:    append([]int{}, r.Waiters...),
-		Warnings:   append([]string{}, r.Warnings...),
-	}
 }

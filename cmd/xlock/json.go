@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf16"
 
+	"xlock/internal/fdprobe"
 	"xlock/internal/identity"
 	"xlock/internal/lock"
 )
@@ -34,6 +35,8 @@ type recordJSON struct {
 	Acquired   *time.Time        `json:"acquired,omitempty"`
 	Released   *time.Time        `json:"released,omitempty"`
 	Outcome    *lock.Outcome     `json:"outcome,omitempty"`
+	HeldFor    *float64          `json:"held_seconds,omitempty"`
+	Broken     *lock.Break       `json:"broken,omitempty"`
 }
 
 func jsonHolder(h lock.Holder) *holderJSON {
@@ -51,9 +54,74 @@ func jsonHolder(h lock.Holder) *holderJSON {
 			Acquired:   record.Acquired,
 			Released:   record.Released,
 			Outcome:    record.Outcome,
+			Broken:     record.Broken,
+		}
+		if held := heldFor(record); held != nil {
+			seconds := held.Seconds()
+			holder.HeldFor = &seconds
 		}
 	}
 	return holder
+}
+
+// reportJSON is the object of inspect --json. docs/inspect-json.md has its fields,
+// which are part of xlock's interface.
+type reportJSON struct {
+	Lock string `json:"lock"`
+	*holderJSON
+	OwnerProcess   *lock.Party        `json:"owner_process,omitempty"`
+	CommandProcess *lock.Party        `json:"command_process,omitempty"`
+	Holders        []kernelHolderJSON `json:"holders"`
+	Waiters        []lock.Seen        `json:"waiters"`
+	Warnings       []warningJSON      `json:"warnings"`
+	Next           string             `json:"next,omitempty"`
+}
+
+// kernelHolderJSON is a holder that the kernel shows.
+type kernelHolderJSON struct {
+	PID    int            `json:"pid"`
+	Source fdprobe.Source `json:"source"`
+	lock.Seen
+}
+
+type warningJSON struct {
+	Code    lock.WarningCode `json:"code"`
+	Message string           `json:"message"`
+}
+
+func jsonReport(r *lock.Report) reportJSON {
+	p := &reportText{r: r}
+	object := reportJSON{
+		Lock:       r.Path,
+		holderJSON: jsonHolder(r.Holder()),
+		Holders:    []kernelHolderJSON{},
+		Waiters:    []lock.Seen{},
+		Warnings:   []warningJSON{},
+		Next:       next(r),
+	}
+	if e := r.Evidence; e != nil {
+		object.OwnerProcess, object.CommandProcess = e.Owner, e.Command
+	}
+	for _, h := range r.Kernel.Holders {
+		object.Holders = append(object.Holders, kernelHolderJSON{h.PID, h.Source, p.seen(h.PID)})
+	}
+	for _, pid := range r.Kernel.Waiters {
+		object.Waiters = append(object.Waiters, p.seen(pid))
+	}
+	for _, w := range r.Warnings {
+		object.Warnings = append(object.Warnings, warningJSON{w.Code, warningText(w)})
+	}
+	return object
+}
+
+// reclaimJSON is the object of reclaim --json.
+type reclaimJSON struct {
+	Lock string `json:"lock"`
+	*holderJSON
+	Action  lock.Action `json:"action"`
+	Forced  bool        `json:"forced"`
+	DryRun  bool        `json:"dry_run"`
+	Message string      `json:"message"`
 }
 
 // encodeLine makes a line of JSON that is safe to print.

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"xlock/internal/fdprobe"
 	"xlock/internal/identity"
 	"xlock/internal/lock"
 	"xlock/internal/supervise"
@@ -80,7 +79,13 @@ func describe(err error) string {
 	var output outputError
 	var path *fs.PathError
 	var interrupted *supervise.InterruptedError
+	var generation *lock.GenerationError
+	var broken *lock.BrokenError
 	switch {
+	case errors.As(err, &generation):
+		return otherGeneration(generation)
+	case errors.As(err, &broken):
+		return brokenBy(broken)
 	case errors.As(err, &interrupted):
 		return "ended by " + unix.SignalName(interrupted.Signal) + " before the command began"
 	case errors.As(err, &held):
@@ -147,6 +152,8 @@ func remedy(err *fs.PathError) string {
 		return "; raise the limit on the size of files (ulimit -f) for the record"
 	case errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP):
 		return "; this file system does not lock, name a file on another"
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EINVAL):
+		return "; files cannot be exchanged here, end the holder instead"
 	case errors.Is(err, syscall.ETIMEDOUT):
 		return "; its file system does not answer, perhaps its server is away"
 	}
@@ -267,6 +274,8 @@ func explain(j lock.Judgement) string {
 		return "it has not been held yet"
 	case lock.ReasonReleased:
 		return "its last holder released it"
+	case lock.ReasonBroken:
+		return "its last hold was broken by xlock reclaim --force"
 	case lock.ReasonEnded:
 		return "its last holder has ended"
 	case lock.ReasonUnreadable:
@@ -309,113 +318,44 @@ func taken(l *lock.Lock) string {
 
 func released(path string) string { return "released " + path }
 
-// person is the report for people.
-func person(r *lock.Report) string {
-	w := new(strings.Builder)
-	fmt.Fprintf(w, "%s: %s, %s\n", escape(r.Path), r.State, explain(r.Judgement))
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "  %-9s %s\n", name+":", escape(value))
-		}
+func reclaimed(r *lock.Reclaimed, dryRun bool) string {
+	did, would := "reclaimed ", "would reclaim "
+	if r.Forced {
+		did, would = "overruled its holder: ", "would overrule its holder: "
 	}
-	if record := r.Content.Record; record != nil && record.Owner != nil {
-		personRecord(line, r, record)
-	}
-	line("kernel", holders(r.Holders))
-	line("waiting", numbers(r.Waiters))
-	for _, text := range r.Warnings {
-		line("warning", text)
-	}
-	line("next", next(r))
-	return w.String()
-}
-
-func personRecord(line func(name, value string), r *lock.Report, record *lock.Record) {
-	who := "owner"
-	if r.State == lock.Free {
-		who = "last"
-	}
-	owner := fmt.Sprintf("pid %d", record.Owner.PID)
-	if r.Identity != "" {
-		owner += fmt.Sprintf(", %s (%s)", r.Liveness, r.Identity)
-	}
-	line(who, owner)
-	line("command", commandOf(record))
-	line("user", strings.TrimSpace(record.User+" "+onHost(record.Host)))
-	line("label", record.Label)
-	if record.Acquired != nil {
-		line("taken", moment(*record.Acquired))
-	}
-	if record.Released != nil {
-		line("released", moment(*record.Released)+ended(record.Outcome))
-	}
-}
-
-func commandOf(record *lock.Record) string {
-	switch c := record.Command; {
-	case c == nil:
-		return ""
-	case c.PID == 0:
-		return c.Name
-	default:
-		return fmt.Sprintf("%s, pid %d", c.Name, c.PID)
-	}
-}
-
-func onHost(name string) string {
-	if name == "" {
-		return ""
-	}
-	return "on " + name
-}
-
-func ended(o *lock.Outcome) string {
 	switch {
-	case o == nil:
-		return ""
-	case o.Signal != "":
-		return ", ended by " + o.Signal
-	case o.Exit != nil:
-		return ", exit status " + strconv.Itoa(*o.Exit)
-	}
-	return ""
-}
-
-func holders(list []fdprobe.Holder) string {
-	var texts []string
-	for _, h := range list {
-		texts = append(texts, fmt.Sprintf("pid %d (%s)", h.PID, h.Source))
-	}
-	return strings.Join(texts, ", ")
-}
-
-func numbers(pids []int) string {
-	var texts []string
-	for _, pid := range pids {
-		texts = append(texts, "pid "+strconv.Itoa(pid))
-	}
-	return strings.Join(texts, ", ")
-}
-
-// next is the one thing to do about a lock in this state.
-func next(r *lock.Report) string {
-	switch r.State {
-	case lock.Abandoned:
-		return "nothing, the next 'xlock run' takes it; or: xlock reclaim " + shellQuote(r.Path)
-	case lock.UnknownState:
-		return "look where its holder runs; this frees the lock if the kernel proves it gone: xlock reclaim " + shellQuote(r.Path)
-	}
-	return ""
-}
-
-func reclaimed(r *lock.Report, dryRun bool) string {
-	switch {
-	case r.State != lock.Abandoned:
+	case r.Action == lock.Nothing:
 		return r.Path + " is free already, " + explain(r.Judgement)
 	case dryRun:
-		return "would reclaim " + r.Path + ", " + explain(r.Judgement)
+		did = would
 	}
-	return "reclaimed " + r.Path + ", " + explain(r.Judgement)
+	if r.Forced {
+		return did + heldBy(r.Holder()) + overruled(r.Action)
+	}
+	return did + r.Path + ", " + explain(r.Judgement)
+}
+
+// overruled says what becomes of a holder whose lock is broken.
+func overruled(a lock.Action) string {
+	text := "; it was not told to end and may still run, beside whoever comes next"
+	if a == lock.Replaced {
+		text += "; a new file takes the place of the one that it keeps locked"
+	}
+	return text
+}
+
+func otherGeneration(err *lock.GenerationError) string {
+	return fmt.Sprintf("%s has generation %d, not %d: another hold than the one that was looked at; see: xlock inspect %s",
+		err.Path, err.Found, err.Wanted, shellQuote(err.Path))
+}
+
+func brokenBy(err *lock.BrokenError) string {
+	who := fmt.Sprintf("pid %d", err.PID)
+	if err.User != "" {
+		who += ", user " + err.User
+	}
+	return fmt.Sprintf("the lock %s was broken by %s, %s; another command may have run beside this one",
+		err.Path, strings.TrimSpace(who+" "+onHost(err.Host)), moment(err.Time))
 }
 
 // shellQuote writes a path as a shell reads it, so that a command in a message
@@ -424,11 +364,16 @@ func shellQuote(path string) string {
 	if strings.HasPrefix(path, "-") {
 		path = "./" + path
 	}
+	return quoteWord(path)
+}
+
+// quoteWord writes a word as a shell reads it.
+func quoteWord(word string) string {
 	plain := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+:@%,=", r)
 	}
-	if path != "" && !strings.ContainsFunc(path, func(r rune) bool { return !plain(r) }) {
-		return path
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
 	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -144,7 +144,7 @@ func (n *notices) look(w *wait) (pause time.Duration) {
 	h.Ancestor = w.Ancestor && sameHold(w.Holder, h)
 	w.Holder = h
 	w.waited = time.Since(n.started).Round(time.Second)
-	w.ahead = ahead(report.Waiters, os.Getpid())
+	w.ahead = ahead(report.Kernel.Waiters, os.Getpid())
 	return n.tell(*w)
 }
 

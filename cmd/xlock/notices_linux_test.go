@@ -43,7 +43,7 @@ func TestNoticeInTheBackground(t *testing.T) {
 			tty.shell()
 			tty.typeKeys("stty " + settings + "; xlock run lock sh -c 'echo >done' &\n")
 			tty.expect(`prompt> `)
-			tty.await("it waits", func() bool { return distinct(tty.inspect().Waiters) == 1 })
+			tty.await("it waits", func() bool { return distinct(tty.inspect().Kernel.Waiters) == 1 })
 			tty.typeKeys("xlock run lock true\n")
 			text := tty.expect(`xlock: waiting 2s, 1 ahead`) // the other has waited for longer
 			if got := strings.Contains(text, "\nxlock: waiting 1s, next in line: "); got != noticed {

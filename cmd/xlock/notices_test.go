@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"xlock/internal/fdprobe"
 	"xlock/internal/identity"
 	"xlock/internal/lock"
 )
@@ -45,7 +46,7 @@ func holderNamed(name string, generation uint64) lock.Holder {
 }
 
 func reportOf(h lock.Holder, waiters ...int) *lock.Report {
-	return &lock.Report{Path: "l", Judgement: h.Judgement, Content: lock.Content{Record: h.Record}, Waiters: waiters}
+	return &lock.Report{Path: "l", Judgement: h.Judgement, Content: lock.Content{Record: h.Record}, Kernel: fdprobe.Holders{Waiters: waiters}}
 }
 
 // watch lets a wait of that length be watched, in the time of a test bubble.

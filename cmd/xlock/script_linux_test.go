@@ -47,7 +47,8 @@ func TestMain(m *testing.M) {
 //	                              inode, mode, times and bytes
 //	same FILE FILE                compare two files byte for byte
 //	socket FILE                   make a Unix socket
-//	json FILE [FIELD=VALUE...]    each line is an object of 'inspect --json' with these values
+//	json FILE [FIELD=VALUE...]    each line is an object with these values; those of
+//	                              inspect are as docs/inspect.schema.json says
 //	events FILE EVENT...          the lines of --status-fd are these events
 //	field FILE N FIELD=VALUE...   the Nth line of JSON, from 0, has these values
 //	forge FILE FIELD=VALUE...     write other values into a record, in place
@@ -219,7 +220,7 @@ func cmdQueued(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	await(ts, args[0], func(r *lock.Report) bool { return distinct(r.Waiters) == want })
+	await(ts, args[0], func(r *lock.Report) bool { return distinct(r.Kernel.Waiters) == want })
 }
 
 // distinct: /proc/locks takes several read(2), and what changes in between can

@@ -80,7 +80,7 @@ func (s *stage) flock(f *os.File, how int) {
 // awaitWaiters looks again and again, as nobody tells when another process
 // begins to wait in the kernel.
 func (s *stage) awaitWaiters(n int) {
-	for distinct(s.inspect().Waiters) != n {
+	for distinct(s.inspect().Kernel.Waiters) != n {
 		runtime.Gosched()
 	}
 }

@@ -114,8 +114,8 @@ func (b bench) released() {
 	b.t.Helper()
 	report := b.inspect()
 	record := report.Content.Record
-	if report.State != lock.Free || record == nil || record.State != lock.StateFree || len(report.Holders) > 0 {
-		b.t.Errorf("the lock was not given back: %+v, record %+v, holders %v", report.Judgement, record, report.Holders)
+	if report.State != lock.Free || record == nil || record.State != lock.StateFree || len(report.Kernel.Holders) > 0 {
+		b.t.Errorf("the lock was not given back: %+v, record %+v, holders %v", report.Judgement, record, report.Kernel.Holders)
 	}
 }
 

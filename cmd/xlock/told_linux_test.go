@@ -31,7 +31,7 @@ func (b bench) lockFile() string {
 
 func (b bench) awaitWaiters(n int) {
 	b.t.Helper()
-	b.await("the kernel shows who waits", func() bool { return distinct(b.inspect().Waiters) == n })
+	b.await("the kernel shows who waits", func() bool { return distinct(b.inspect().Kernel.Waiters) == n })
 }
 
 // rest is what is printed until the end.
@@ -71,7 +71,7 @@ func TestToldToEndWhileWaiting(t *testing.T) {
 // undisturbed fails the test if one that waited has left anything.
 func (b bench) undisturbed(before string) {
 	b.t.Helper()
-	if n := len(b.inspect().Waiters); n != 0 {
+	if n := len(b.inspect().Kernel.Waiters); n != 0 {
 		b.t.Errorf("the kernel shows %d waiting", n)
 	}
 	if now := b.lockFile(); now != before {

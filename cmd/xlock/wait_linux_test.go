@@ -56,8 +56,8 @@ func TestWaitsThatRunOut(t *testing.T) {
 	if left := s.processes(); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
-	if r := s.inspect(); len(r.Holders)+len(r.Waiters) > 0 {
-		t.Errorf("in the kernel are left: holders %v, waiters %v", r.Holders, r.Waiters)
+	if r := s.inspect(); len(r.Kernel.Holders)+len(r.Kernel.Waiters) > 0 {
+		t.Errorf("in the kernel are left: holders %v, waiters %v", r.Kernel.Holders, r.Kernel.Waiters)
 	}
 	check(t, s.command(s.xlock, "run", "-n", "lock", "true").Run())
 	var want []string

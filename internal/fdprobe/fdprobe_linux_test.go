@@ -37,8 +37,8 @@ func roleNoMainThread() int {
 		errTaken := errors.Join(flock.TryLock(context.Background(), locked), fdprobe.MarkHold(locked))
 		roleAnswer(f)
 		fd, _, ok := fdprobe.OwnLock(f)
-		holders, errHolders := fdprobe.ListHolders(f)
-		fmt.Println(ok && fd == int(locked.Fd()), len(holders.Holders), errTaken, errHolders)
+		holders, errHolders := fdprobe.ListHolders([]*os.File{f})
+		fmt.Println(ok && fd == int(locked.Fd()), len(holders[0].Holders), errTaken, errHolders)
 		os.Exit(0)
 	}()
 	// exit(2) ends the calling thread alone.

@@ -25,17 +25,31 @@ type Holder struct {
 type Holders struct {
 	Holders []Holder
 	Waiters []int // pids, in the order in which they will be granted
+	// Unseen is how many processes did not let us look at their descriptors.
+	Unseen int
+	// Lost are processes with a lock on a deleted file that had the path
+	// before: it was deleted or replaced under them.
+	Lost []int
 }
 
 // ListHolders asks the kernel who holds and who waits for the flock(2) lock on
-// f's file. It is evidence for a person. That nobody is listed does not prove
-// that the lock is free: processes of other PID namespaces and of other users
-// can be invisible. [errors.ErrUnsupported] where the kernel does not tell.
-func ListHolders(f *os.File) (Holders, error) { return listHolders(f) }
+// each file: one answer per file, all from one look through the processes. It is
+// evidence for a person. That nobody is listed does not prove that the lock is
+// free: processes of other PID namespaces and of other users can be invisible.
+// [errors.ErrUnsupported] where the kernel does not tell.
+func ListHolders(files []*os.File) ([]Holders, error) { return listHolders(files) }
 
 // ListQueue is the part of [ListHolders] that comes from /proc/locks alone: all
 // waiters, and those holders that are listed there.
-func ListQueue(f *os.File) (Holders, error) { return listQueue(f) }
+func ListQueue(files []*os.File) ([]Holders, error) { return listQueue(files) }
+
+// ListLost lists the processes with a lock on a deleted file that had this path,
+// which is absolute.
+func ListLost(path string) []int { return listLost(path) }
+
+// OpenIn says whether a descriptor of another process is open on f's file,
+// locked or not, and Unknown if its descriptors may not be read.
+func OpenIn(pid int, f *os.File) Answer { return openIn(pid, f) }
 
 // OwnLock returns a descriptor of this process, f itself aside, whose open file
 // description holds the flock(2) lock on f's file, and whether that is a hold:

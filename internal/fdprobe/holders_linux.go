@@ -3,54 +3,93 @@ package fdprobe
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"xlock/internal/procfs"
 )
 
-func listHolders(f *os.File) (Holders, error) {
-	var h Holders
-	info, err := f.Stat()
+func listHolders(files []*os.File) ([]Holders, error) {
+	survey, err := newSurvey(files)
 	if err != nil {
-		return h, err
+		return nil, err
 	}
-	return h, errors.Join(h.addProcLocks(f, info), h.addFDInfo(info))
+	err = errors.Join(survey.addProcLocks(), survey.addFDInfo())
+	return survey.answers(), err
 }
 
-func listQueue(f *os.File) (Holders, error) {
-	var h Holders
-	info, err := f.Stat()
+func listQueue(files []*os.File) ([]Holders, error) {
+	survey, err := newSurvey(files)
 	if err != nil {
-		return h, err
+		return nil, err
 	}
-	return h, h.addProcLocks(f, info)
+	err = survey.addProcLocks()
+	return survey.answers(), err
+}
+
+// survey gathers what is found about several files.
+type survey []*surveyed
+
+type surveyed struct {
+	Holders
+	device procfs.Device // of the superblock
+	info   os.FileInfo
+	path   string // absolute
+}
+
+func newSurvey(files []*os.File) (survey, error) {
+	var s survey
+	for _, f := range files {
+		info, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		path, _ := filepath.Abs(f.Name())
+		s = append(s, &surveyed{device: superblock(f, info), info: info, path: path})
+	}
+	return s, nil
+}
+
+func (s survey) answers() []Holders {
+	var answers []Holders
+	for _, file := range s {
+		answers = append(answers, file.Holders)
+	}
+	return answers
 }
 
 // addProcLocks reads /proc/locks, where a file goes by the device number of
 // its superblock and its inode. The list takes several read(2) and is not of
 // one moment: while others take and release locks a line can come twice.
-func (h *Holders) addProcLocks(f *os.File, info os.FileInfo) error {
-	device := superblock(f, info)
+func (s survey) addProcLocks() error {
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil {
 		return err
 	}
-	_, inode := deviceAndInode(info)
 	for _, lock := range procfs.ParseLocks(string(text)) {
-		switch {
-		case lock.Class != "FLOCK" || lock.Device != device || lock.Inode != inode:
-		case lock.Waiting: // several threads of one process can wait
-			h.Waiters = append(h.Waiters, lock.PID)
-		case !slices.Contains(h.Holders, Holder{lock.PID, ProcLocks}):
-			h.Holders = append(h.Holders, Holder{lock.PID, ProcLocks})
+		for _, file := range s {
+			file.addLock(lock)
 		}
 	}
 	return nil
+}
+
+func (s *surveyed) addLock(lock procfs.Lock) {
+	_, inode := deviceAndInode(s.info)
+	holder := Holder{lock.PID, ProcLocks}
+	switch {
+	case lock.Class != "FLOCK" || lock.Device != s.device || lock.Inode != inode:
+	case lock.Waiting: // several threads of one process can wait
+		s.Waiters = append(s.Waiters, lock.PID)
+	case !slices.Contains(s.Holders.Holders, holder):
+		s.Holders.Holders = append(s.Holders.Holders, holder)
+	}
 }
 
 // superblock finds the device number that /proc/locks uses for f's file: that
@@ -61,32 +100,109 @@ func superblock(f *os.File, info os.FileInfo) procfs.Device {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/thread-self/fdinfo/%d", f.Fd()))
 	mounts, _ := os.ReadFile("/proc/thread-self/mountinfo")
 	id := procfs.ParseFDInfo(string(text)).MountID
-	if device, ok := procfs.ParseMountInfo(string(mounts), id); ok {
-		return device
+	if mount, ok := procfs.ParseMountInfo(string(mounts), id); ok {
+		return mount.Device
 	}
 	dev, _ := deviceAndInode(info)
 	return procfs.Device{Major: unix.Major(dev), Minor: unix.Minor(dev)}
 }
 
 // addFDInfo looks through the descriptors of every process that can be seen.
-func (h *Holders) addFDInfo(target os.FileInfo) error {
+func (s survey) addFDInfo() error {
+	return eachProcess(func(pid int) {
+		for _, dir := range tables(pid) {
+			s.addTable(pid, dir)
+		}
+	})
+}
+
+func eachProcess(look func(pid int)) error {
 	processes, err := os.ReadDir("/proc")
 	if err != nil {
 		return err
 	}
 	for _, entry := range processes {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		for _, dir := range tables(pid) {
-			if _, ok := lockedDescriptor(dir, target, -1); ok {
-				h.Holders = append(h.Holders, Holder{pid, FDInfo})
-				break
-			}
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			look(pid)
 		}
 	}
 	return nil
+}
+
+func (s survey) addTable(pid int, dir string) {
+	fds, err := list(filepath.Join(dir, "fd"))
+	if errors.Is(err, fs.ErrPermission) {
+		for _, file := range s {
+			file.Unseen++
+		}
+	}
+	for _, fd := range fds {
+		info, err := os.Stat(filepath.Join(dir, "fd", strconv.Itoa(fd)))
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		for _, file := range s {
+			file.addDescriptor(pid, dir, fd, info)
+		}
+	}
+}
+
+func (s *surveyed) addDescriptor(pid int, dir string, fd int, info os.FileInfo) {
+	holder := Holder{pid, FDInfo}
+	switch {
+	case os.SameFile(info, s.info):
+		if isLocked(dir, fd) && !slices.Contains(s.Holders.Holders, holder) {
+			s.Holders.Holders = append(s.Holders.Holders, holder)
+		}
+	case isLost(dir, fd, info, s.path) && !slices.Contains(s.Lost, pid):
+		s.Lost = append(s.Lost, pid)
+	}
+}
+
+// isLost: the link of a descriptor keeps the last name of a deleted file
+// (proc_pid_fd(5)).
+func isLost(dir string, fd int, info os.FileInfo, path string) bool {
+	if info.Sys().(*syscall.Stat_t).Nlink > 0 {
+		return false
+	}
+	name, err := os.Readlink(filepath.Join(dir, "fd", strconv.Itoa(fd)))
+	return err == nil && name == path+" (deleted)" && isLocked(dir, fd)
+}
+
+func listLost(path string) (lost []int) {
+	_ = eachProcess(func(pid int) {
+		for _, dir := range tables(pid) {
+			fds, _ := list(filepath.Join(dir, "fd"))
+			if slices.ContainsFunc(fds, func(fd int) bool {
+				info, err := os.Stat(filepath.Join(dir, "fd", strconv.Itoa(fd)))
+				return err == nil && isLost(dir, fd, info, path)
+			}) {
+				lost = append(lost, pid)
+				return
+			}
+		}
+	})
+	return lost
+}
+
+func openIn(pid int, f *os.File) Answer {
+	target, err := f.Stat()
+	if err != nil {
+		return Unknown
+	}
+	for _, dir := range tables(pid) {
+		fds, err := list(filepath.Join(dir, "fd"))
+		if err != nil {
+			return Unknown
+		}
+		for _, fd := range fds {
+			info, err := os.Stat(filepath.Join(dir, "fd", strconv.Itoa(fd)))
+			if err == nil && os.SameFile(info, target) {
+				return Open
+			}
+		}
+	}
+	return Closed
 }
 
 // tables lists the directories that may show a process's descriptors: its own,
@@ -110,22 +226,23 @@ func lockedDescriptor(dir string, target os.FileInfo, except int) (fd int, ok bo
 		return 0, false
 	}
 	for _, fd := range fds {
-		number := strconv.Itoa(fd)
-		info, err := os.Stat(filepath.Join(dir, "fd", number))
+		info, err := os.Stat(filepath.Join(dir, "fd", strconv.Itoa(fd)))
 		if fd == except || err != nil || !os.SameFile(info, target) {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(dir, "fdinfo", number))
-		if err != nil {
-			continue
-		}
-		for _, lock := range procfs.ParseFDInfo(string(text)).Locks {
-			if lock.Class == "FLOCK" {
-				return fd, true
-			}
+		if isLocked(dir, fd) {
+			return fd, true
 		}
 	}
 	return 0, false
+}
+
+// isLocked reports whether a descriptor's description holds a flock(2) lock.
+func isLocked(dir string, fd int) bool {
+	text, err := os.ReadFile(filepath.Join(dir, "fdinfo", strconv.Itoa(fd)))
+	return err == nil && slices.ContainsFunc(procfs.ParseFDInfo(string(text)).Locks, func(lock procfs.Lock) bool {
+		return lock.Class == "FLOCK"
+	})
 }
 
 func ownLock(f *os.File) (fd int, hold, ok bool) {

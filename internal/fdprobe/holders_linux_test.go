@@ -44,9 +44,9 @@ func flockHolder(t *testing.T, path string) (taker *exec.Cmd, command int) {
 
 func listHolders(t *testing.T, f *os.File) fdprobe.Holders {
 	t.Helper()
-	h, err := fdprobe.ListHolders(f)
+	h, err := fdprobe.ListHolders([]*os.File{f})
 	check(t, err)
-	return h
+	return h[0]
 }
 
 func pidsOf(h fdprobe.Holders, source fdprobe.Source) []int {

@@ -77,9 +77,9 @@ func mustBlock(t *testing.T, ctx context.Context, f *os.File) (result func() err
 
 func waiters(t *testing.T, f *os.File) int {
 	t.Helper()
-	h, err := fdprobe.ListHolders(f)
+	h, err := fdprobe.ListHolders([]*os.File{f})
 	check(t, err)
-	return len(h.Waiters)
+	return len(h[0].Waiters)
 }
 
 // child runs a program that gets f's description as its descriptor 3 and ends

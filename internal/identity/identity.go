@@ -95,8 +95,8 @@ const (
 
 // Finding is the answer to "is this process still there?".
 type Finding struct {
-	Liveness Liveness
-	Identity Word
+	Liveness Liveness `json:"liveness"`
+	Identity Word     `json:"identity"`
 }
 
 // Self identifies this process.

@@ -168,7 +168,39 @@ func (t *taker) lockKernel(ctx context.Context, f *os.File, s scene) error {
 	if _, ok := ownHold(f); ok && !t.opts.Limited && h.Blocker != nil {
 		return lockWhileOwnerLives(ctx, f, s, *h)
 	}
-	return flock.Lock(ctx, f)
+	return lockUnlessReplaced(ctx, f)
+}
+
+// lockUnlessReplaced waits for the kernel lock, and fails with errReplaced when
+// the path has come to name another file: whoever keeps the old one may never let
+// go. A path that names nothing is waited with, since to make a new file there
+// would let us in beside the holder.
+func lockUnlessReplaced(ctx context.Context, f *os.File) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ours, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	go func() {
+		tick := time.NewTicker(lastLookAgain)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if named, err := os.Lstat(f.Name()); err == nil && !os.SameFile(ours, named) {
+					cancel(errReplaced)
+				}
+			}
+		}
+	}()
+	err = flock.Lock(ctx, f)
+	if flock.Abandoned(err) && errors.Is(context.Cause(ctx), errReplaced) {
+		return errReplaced
+	}
+	return err
 }
 
 // lockWhileOwnerLives waits for a kernel lock that a descriptor of our own
@@ -179,7 +211,7 @@ func lockWhileOwnerLives(ctx context.Context, f *os.File, s scene, h Holder) err
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	granted, ended := make(chan error, 1), make(chan struct{})
-	go func() { granted <- flock.Lock(ctx, f) }()
+	go func() { granted <- lockUnlessReplaced(ctx, f) }()
 	go func(owner identity.Process) {
 		defer close(ended)
 		for ctx.Err() == nil && s.judge(owner, s.local).Liveness != identity.Gone {
@@ -446,6 +478,7 @@ func (t *taker) record(before Content, s scene) Record {
 	}
 	if before.Kind == Valid {
 		r.Generation = max(before.Record.Generation, before.Record.Generation+1) // never back to 0
+		r.Broken = before.Record.Broken                                          // its holder may not have noticed yet
 	}
 	if t.opts.Command != "" {
 		r.Command = &Command{Name: t.opts.Command}

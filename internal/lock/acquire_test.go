@@ -258,7 +258,7 @@ func awaitQueue(t *testing.T, path string, waiters int) {
 	for {
 		report, err := lock.Inspect(path)
 		check(t, err)
-		if len(report.Waiters) == waiters {
+		if len(report.Kernel.Waiters) == waiters {
 			return
 		}
 		runtime.Gosched()

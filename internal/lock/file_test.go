@@ -42,7 +42,7 @@ func TestWhatIsNoLockFile(t *testing.T) {
 			before := describeTree(t, path)
 			_, errAcquire := lock.Acquire(t.Context(), path, lock.Options{})
 			_, errInspect := lock.Inspect(path)
-			_, errReclaim := lock.Reclaim(path, false)
+			_, errReclaim := lock.Reclaim(path, lock.ReclaimOptions{})
 			for _, err := range []error{errAcquire, errInspect, errReclaim} {
 				var pathErr *fs.PathError
 				if !errors.Is(err, lock.ErrNotLockFile) || !errors.As(err, &pathErr) || pathErr.Path != path {

@@ -13,3 +13,13 @@ func isLocal(f *os.File) bool {
 	var st unix.Statfs_t
 	return unix.Fstatfs(int(f.Fd()), &st) == nil && st.Flags&unix.MNT_LOCAL != 0
 }
+
+func fileSystemType(f *os.File) string {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return "unknown"
+	}
+	return unix.ByteSliceToString(st.Fstypename[:])
+}
+
+func protectsRegular() bool { return false }

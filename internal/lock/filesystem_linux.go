@@ -1,10 +1,14 @@
 package lock
 
 import (
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"xlock/internal/procfs"
 )
 
 // isLocal reports whether f is on a file system that belongs to this machine
@@ -33,4 +37,26 @@ func isLocal(f *os.File) bool {
 		zfsMagic,
 		bcachefsMagic,
 	}, int64(uint32(st.Type))) // a signed 32-bit number on some machines
+}
+
+// fileSystemType is the name of f's file system, or its number (statfs(2)) where
+// the mount is not to be seen.
+func fileSystemType(f *os.File) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/thread-self/fdinfo/%d", f.Fd()))
+	mounts, _ := os.ReadFile("/proc/thread-self/mountinfo")
+	if mount, ok := procfs.ParseMountInfo(string(mounts), procfs.ParseFDInfo(string(text)).MountID); ok && mount.Type != "" {
+		return mount.Type
+	}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%#x", uint32(st.Type))
+}
+
+// protectsRegular: with fs.protected_regular the kernel refuses O_CREAT of
+// another user's file in a sticky directory that all may write to (proc(5)).
+func protectsRegular() bool {
+	text, err := os.ReadFile("/proc/sys/fs/protected_regular")
+	return err == nil && strings.TrimSpace(string(text)) != "0"
 }

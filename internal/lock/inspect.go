@@ -2,7 +2,6 @@ package lock
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,10 +15,11 @@ import (
 type Report struct {
 	Path string
 	Judgement
-	Content  Content
-	Holders  []fdprobe.Holder // whom the kernel shows
-	Waiters  []int            // in the order in which they will be granted
-	Warnings []string
+	Content Content
+	Kernel  fdprobe.Holders // whom the kernel shows
+	// Evidence is what else a person wants to know, and nil after a [Glance].
+	Evidence *Evidence
+	Warnings []Warning
 }
 
 // Holder is who stands in the way, if anybody does.
@@ -34,26 +34,86 @@ func (r *Report) Holder() Holder {
 //
 // The report is of one moment as far as the file is concerned; that the kernel
 // shows no holder does not prove that there is none.
-func Inspect(path string) (*Report, error) { return inspect(path, fdprobe.ListHolders) }
+func Inspect(path string) (*Report, error) {
+	found := InspectAll([]string{path})
+	return found[0].Report, found[0].Err
+}
+
+// Found is a report, or why there is none.
+type Found struct {
+	Path   string
+	Report *Report
+	Err    error
+}
+
+// InspectAll is an Inspect of each path, for which it looks through the
+// processes once.
+func InspectAll(paths []string) []Found {
+	found := inspectAll(paths, fdprobe.ListHolders)
+	for _, f := range found {
+		if f.Report != nil {
+			f.Report.addEvidence()
+		}
+	}
+	return found
+}
 
 // Glance is an Inspect that somebody who waits can repeat: of the kernel's
 // evidence it takes what one list has, and does not look through all
 // processes. Holders can be missing that Inspect finds.
-func Glance(path string) (*Report, error) { return inspect(path, fdprobe.ListQueue) }
+func Glance(path string) (*Report, error) {
+	found := inspectAll([]string{path}, fdprobe.ListQueue)
+	return found[0].Report, found[0].Err
+}
 
-// lister asks the kernel about a file.
-type lister func(*os.File) (fdprobe.Holders, error)
+// lister asks the kernel about files.
+type lister func([]*os.File) ([]fdprobe.Holders, error)
 
-func inspect(path string, list lister) (*Report, error) {
-	f, err := openToRead(path)
+// look is an inspection under way.
+type look struct {
+	*Found
+	file   *os.File
+	scene  scene
+	before Content
+}
+
+func inspectAll(paths []string, list lister) []Found {
+	found := make([]Found, len(paths))
+	var looks []*look
+	for i, path := range paths {
+		found[i].Path = path
+		l := &look{Found: &found[i]}
+		if l.open(); l.file != nil {
+			defer l.file.Close()
+			looks = append(looks, l)
+		}
+	}
+	const mostLooks = 10
+	for n := 1; len(looks) > 0; n++ {
+		looks = lookAgain(looks, list, n == mostLooks)
+	}
+	return found
+}
+
+// open leaves file nil if there is nothing to look at.
+func (l *look) open() {
+	f, err := openToRead(l.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return inspectMissing(path, err)
+		l.Report, l.Err = inspectMissing(l.Path, err)
+		return
+	}
+	if err == nil {
+		l.scene, err = newScene(f)
+	}
+	if err == nil {
+		l.before, err = readOurs(f)
 	}
 	if err != nil {
-		return nil, err
+		l.Err = err
+		f.Close()
+		return
 	}
-	defer f.Close()
-	return inspectFile(path, f, list)
+	l.file = f
 }
 
 func inspectMissing(path string, missing error) (*Report, error) {
@@ -67,71 +127,58 @@ func inspectMissing(path string, missing error) (*Report, error) {
 	}, nil
 }
 
-// inspectFile reads the record before and after it asks the kernel. If they
-// differ, the lock has changed hands meanwhile and the kernel's answer may be
-// about either holder: look again.
-func inspectFile(path string, f *os.File, list lister) (*Report, error) {
-	s, err := newScene(f)
-	if err != nil {
-		return nil, err
+// lookAgain asks the kernel, and reads the records before and after that. Where
+// they differ, the lock has changed hands meanwhile and the kernel's answer may be
+// about either holder: those it returns, unless it is the last look.
+func lookAgain(looks []*look, list lister, last bool) (again []*look) {
+	files := make([]*os.File, len(looks))
+	for i, l := range looks {
+		files[i] = l.file
 	}
-	before, err := readOurs(f)
-	if err != nil {
-		return nil, err
-	}
-	const mostLooks = 10
-	for look := 1; ; look++ {
-		kernel, errKernel := list(f)
-		after, err := readOurs(f)
-		if err != nil {
-			return nil, err
+	kernel, errKernel := list(files)
+	for i, l := range looks {
+		after, err := readOurs(l.file)
+		switch same := err == nil && sameContent(l.before, after); {
+		case err != nil:
+			l.Err = err
+		case same || last:
+			l.Report = &Report{Path: l.Path, Judgement: l.scene.judgeContent(after), Content: after}
+			if kernel != nil {
+				l.Report.addKernel(kernel[i])
+			}
+			l.Report.warn(same, errKernel)
+			l.Report.warnOfFile(l.file, l.scene.local)
+		default:
+			l.before = after
+			again = append(again, l)
 		}
-		if same := sameContent(before, after); same || look == mostLooks {
-			r := &Report{Path: path, Judgement: s.judgeContent(after), Content: after}
-			r.addKernel(kernel, errKernel)
-			r.warn(same)
-			return r, nil
-		}
-		before = after
 	}
+	return again
 }
 
 func sameContent(a, b Content) bool {
-	if a.Kind != Valid || b.Kind != Valid {
-		return a.Kind == b.Kind
+	return a.Kind == b.Kind && sameRecord(a.Record, b.Record)
+}
+
+func sameRecord(a, b *Record) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return a.Record.State == b.Record.State && a.Record.Generation == b.Record.Generation
+	return a.State == b.State && a.Generation == b.Generation
 }
 
 // addKernel adds what the kernel shows, and lets it overrule a record that says
 // free: a held kernel lock is a held lock.
-func (r *Report) addKernel(kernel fdprobe.Holders, err error) {
-	r.Holders, r.Waiters = kernel.Holders, kernel.Waiters
-	if err != nil {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("the kernel's list of locks cannot be read: %v", err))
-	}
-	if len(r.Holders) > 0 {
+func (r *Report) addKernel(kernel fdprobe.Holders) {
+	r.Kernel = kernel
+	if len(kernel.Holders) > 0 {
 		h := r.Holder()
 		h.explainKernelLock()
 		r.Judgement = h.Judgement
 	}
 }
 
-// warn adds what a person should know besides. consistent is whether the record
-// and the kernel's answer are of one moment.
-func (r *Report) warn(consistent bool) {
-	if r.Content.Kind == Unreadable {
-		r.Warnings = append(r.Warnings, "the record cannot be read: it is "+r.Content.Why)
-	}
-	switch {
-	case !consistent:
-		r.Warnings = append(r.Warnings, "the lock changes hands faster than it can be looked at")
-	case len(r.Holders) > 0 && r.Reason == ReasonOwner && r.Blocker != nil && !r.shows(r.Blocker):
-		r.Warnings = append(r.Warnings, "the kernel shows another holder than the record")
-	}
-}
-
 // shows reports whether the kernel lists p among the holders.
 func (r *Report) shows(p *identity.Process) bool {
-	return slices.ContainsFunc(r.Holders, func(h fdprobe.Holder) bool { return h.PID == p.PID })
+	return slices.ContainsFunc(r.Kernel.Holders, func(h fdprobe.Holder) bool { return h.PID == p.PID })
 }

@@ -48,7 +48,8 @@ const (
 	ReasonNoFile         Reason = "no-file"
 	ReasonNeverHeld      Reason = "never-held"
 	ReasonReleased       Reason = "released"
-	ReasonEnded          Reason = "ended" // mode exec: nobody was left to record the release
+	ReasonBroken         Reason = "broken" // the last hold was ended by a reclaim with force
+	ReasonEnded          Reason = "ended"  // mode exec: nobody was left to record the release
 	ReasonUnreadable     Reason = "unreadable-record"
 	ReasonOwner          Reason = "owner"           // the owner's liveness decides
 	ReasonCommandRunning Reason = "command-running" // the owner is gone, its command is not
@@ -108,6 +109,8 @@ func (s scene) judgeContent(c Content) Judgement {
 		return Judgement{State: Free, Reason: ReasonNeverHeld}
 	case c.Kind != Valid:
 		return Judgement{State: Free, Reason: ReasonUnreadable}
+	case c.Record.State == StateFree && c.Record.wasBroken():
+		return Judgement{State: Free, Reason: ReasonBroken}
 	case c.Record.State == StateFree:
 		return Judgement{State: Free, Reason: ReasonReleased}
 	}

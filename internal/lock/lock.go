@@ -21,7 +21,6 @@ package lock
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -87,7 +86,7 @@ var ErrLost = errors.New("the lock file was deleted, replaced or overwritten whi
 // Release records the release with the command's outcome and gives the kernel
 // lock back, for all descriptors of the open file description: one that the
 // command left behind in a daemon keeps nothing. A file that is no longer this
-// hold's is left as it is: [ErrLost]. The kernel lock is given back in any
+// hold's is left as it is: [ErrLost], or [*BrokenError] if a person did that. The kernel lock is given back in any
 // case. The Lock must not be used afterwards.
 func (l *Lock) Release(outcome *Outcome) error {
 	var err error
@@ -116,7 +115,7 @@ func (l *Lock) rewrite(r *Record) error {
 		return err
 	}
 	if !named || content.Kind != Valid || !content.Record.sameHold(&l.record) {
-		return fmt.Errorf("%s: %w", l.file.Name(), ErrLost)
+		return l.lost()
 	}
 	return r.writeTo(l.file)
 }

@@ -29,7 +29,7 @@ func roleReclaim() int {
 		default:
 		}
 		var held *lock.HeldError
-		if _, err := lock.Reclaim(os.Args[1], false); err != nil && !errors.As(err, &held) {
+		if _, err := lock.Reclaim(os.Args[1], lock.ReclaimOptions{}); err != nil && !errors.As(err, &held) {
 			fmt.Println(err)
 			return 1
 		}
@@ -76,7 +76,7 @@ func TestReclaim(t *testing.T) {
 			path := lockPath(t)
 			tt.prepare(t, path)
 			before := contentOf(t, path)
-			report, err := lock.Reclaim(path, false)
+			report, err := lock.Reclaim(path, lock.ReclaimOptions{})
 			wantOutcome(t, err, tt.refused)
 			if err == nil && report.State != tt.want {
 				t.Errorf("it was %s, want %s", report.State, tt.want)
@@ -105,7 +105,7 @@ func checkReclaimed(t *testing.T, before, after string) {
 
 func TestReclaimCreatesNothing(t *testing.T) {
 	path := lockPath(t)
-	report, err := lock.Reclaim(path, false)
+	report, err := lock.Reclaim(path, lock.ReclaimOptions{})
 	check(t, err)
 	if report.State != lock.Free || report.Reason != lock.ReasonNoFile {
 		t.Errorf("%+v, want free, no file", report.Judgement)

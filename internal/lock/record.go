@@ -49,6 +49,7 @@ type Record struct {
 	Acquired   *time.Time        `json:"acquired,omitempty"`
 	Released   *time.Time        `json:"released,omitempty"`
 	Outcome    *Outcome          `json:"outcome,omitempty"`
+	Broken     *Break            `json:"broken,omitempty"` // the last hold that was broken
 }
 
 // Command is the process that runs under the lock. It shares the owner's

@@ -48,8 +48,8 @@ func TestLocksOfThisKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := procfs.ParseFDInfo(read(t, fmt.Sprintf("/proc/self/fdinfo/%d", fd)))
-	device, ok := procfs.ParseMountInfo(read(t, "/proc/self/mountinfo"), info.MountID)
-	want := procfs.Lock{Class: "FLOCK", Write: true, PID: os.Getpid(), Device: device, Inode: st.Ino}
+	mount, ok := procfs.ParseMountInfo(read(t, "/proc/self/mountinfo"), info.MountID)
+	want := procfs.Lock{Class: "FLOCK", Write: true, PID: os.Getpid(), Device: mount.Device, Inode: st.Ino}
 	if !ok || len(info.Locks) != 1 || info.Locks[0] != want {
 		t.Errorf("fdinfo: got %+v, want %+v", info, want)
 	}

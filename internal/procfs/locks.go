@@ -101,9 +101,14 @@ func ParseFDInfo(text string) FDInfo {
 	return info
 }
 
-// ParseMountInfo finds the device number of the superblock behind a mount in
-// the text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
-func ParseMountInfo(text string, mountID int) (Device, bool) {
+// Mount is what a line of /proc/PID/mountinfo tells (proc_pid_mountinfo(5)).
+type Mount struct {
+	Device Device // of the superblock
+	Type   string // ext4, nfs4, fuse.sshfs ...
+}
+
+// ParseMountInfo finds a mount in the text of /proc/self/mountinfo.
+func ParseMountInfo(text string, mountID int) (Mount, bool) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) < 3 || fields[0] != strconv.Itoa(mountID) {
@@ -112,7 +117,14 @@ func ParseMountInfo(text string, mountID int) (Device, bool) {
 		first, second, _ := strings.Cut(fields[2], ":")
 		major, errMajor := strconv.ParseUint(first, 10, 32)
 		minor, errMinor := strconv.ParseUint(second, 10, 32)
-		return Device{uint32(major), uint32(minor)}, errMajor == nil && errMinor == nil
+		mount := Mount{Device: Device{uint32(major), uint32(minor)}}
+		// The type stands behind a separator, as the optional fields before it
+		// are any number.
+		_, rest, _ := strings.Cut(line, " - ")
+		if words := strings.Fields(rest); len(words) > 0 {
+			mount.Type = words[0]
+		}
+		return mount, errMajor == nil && errMinor == nil
 	}
-	return Device{}, false
+	return Mount{}, false
 }

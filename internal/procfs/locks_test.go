@@ -206,14 +206,18 @@ x 1 8:1 / /junk rw - ext4 /dev/x rw
 35 27 4294967296:0 / /huge/major rw - x x rw
 36 27 fe:00 / /hexadecimal rw - x x rw
 37 27 1:2:3 / /three rw - x x rw
+38 27 0:45 / /a-b rw shared:1 master:2 - fuse.sshfs me@host:/ rw
+39 27 0:46 / /cut rw - 
 2147483647 27 4294967295:1048575 / /wide rw - x x rw`
 
 func TestParseMountInfo(t *testing.T) {
-	for id, want := range map[int]procfs.Device{
-		22:         {Minor: 21},
-		27:         root,
-		227:        {Minor: 44},
-		2147483647: {Major: 4294967295, Minor: 1048575},
+	for id, want := range map[int]procfs.Mount{
+		22:         {Device: procfs.Device{Minor: 21}, Type: "proc"},
+		27:         {Device: root, Type: "ext4"},
+		227:        {Device: procfs.Device{Minor: 44}, Type: "btrfs"},
+		38:         {Device: procfs.Device{Minor: 45}, Type: "fuse.sshfs"},
+		39:         {Device: procfs.Device{Minor: 46}},
+		2147483647: {Device: procfs.Device{Major: 4294967295, Minor: 1048575}, Type: "x"},
 	} {
 		if got, ok := procfs.ParseMountInfo(mountInfo, id); !ok || got != want {
 			t.Errorf("mount %d: got %+v, %v; want %+v", id, got, ok, want)
@@ -231,7 +235,7 @@ func FuzzParseMountInfo(f *testing.F) {
 	f.Add("27", uint16(27), " 1 8:1", uint32(0), uint32(44))
 	f.Fuzz(func(t *testing.T, junk string, id uint16, path string, major, minor uint32) {
 		line := fmt.Sprintf("%d 1 %d:%d / %q rw - ext4 /dev/root rw\n", id, major, minor, path)
-		want := procfs.Device{Major: major, Minor: minor}
+		want := procfs.Mount{Device: procfs.Device{Major: major, Minor: minor}, Type: "ext4"}
 		if got, ok := procfs.ParseMountInfo(line+junk, int(id)); !ok || got != want {
 			t.Errorf("got %+v, %v; want %+v", got, ok, want)
 		}

@@ -65,6 +65,7 @@ type Status struct {
 	// one of the procfs mount inwards to its own (Linux 4.1 and later). A
 	// single number says that mount and process share one namespace.
 	NSPIDs []int
+	UIDs   []int // real, effective, saved and file system
 }
 
 // ParseStatus parses the text of /proc/PID/status. Lines that are missing
@@ -79,6 +80,8 @@ func ParseStatus(text string) (Status, error) {
 			s.TGID, err = strconv.Atoi(strings.TrimSpace(value))
 		case "NSpid":
 			s.NSPIDs, err = numbers(value)
+		case "Uid":
+			s.UIDs, err = numbers(value)
 		}
 		if err != nil {
 			return Status{}, malformed("status has a field that is no number", line)

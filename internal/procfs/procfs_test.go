@@ -145,14 +145,14 @@ func FuzzParseStat(f *testing.F) {
 }
 
 const statusText = "Name:\tcat\nUmask:\t0022\nState:\tR (running)\nTgid:\t23162\nNgid:\t0\nPid:\t23163\n" +
-	"PPid:\t23125\nGroups:\t \nNStgid:\t23162\t7\nNSpid:\t23163\t8\nNSpgid:\t23125\t7\nKthread:\t0\n"
+	"PPid:\t23125\nUid:\t1000\t0\t1000\t0\nGroups:\t \nNStgid:\t23162\t7\nNSpid:\t23163\t8\nNSpgid:\t23125\t7\nKthread:\t0\n"
 
 func TestParseStatus(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
 		want procfs.Status
 	}{
-		"nested namespace":      {statusText, procfs.Status{TGID: 23162, NSPIDs: []int{23163, 8}}},
+		"nested namespace":      {statusText, procfs.Status{TGID: 23162, NSPIDs: []int{23163, 8}, UIDs: []int{1000, 0, 1000, 0}}},
 		"one namespace":         {"Tgid:\t5\nNSpid:\t5\n", procfs.Status{TGID: 5, NSPIDs: []int{5}}},
 		"no newline at the end": {"Tgid:\t5\nNSpid:\t5", procfs.Status{TGID: 5, NSPIDs: []int{5}}},
 		"before Linux 4.1":      {"Tgid:\t5\nPid:\t5\n", procfs.Status{TGID: 5}},
@@ -172,7 +172,7 @@ func TestParseStatus(t *testing.T) {
 }
 
 func equalStatus(a, b procfs.Status) bool {
-	return a.TGID == b.TGID && slices.Equal(a.NSPIDs, b.NSPIDs)
+	return a.TGID == b.TGID && slices.Equal(a.NSPIDs, b.NSPIDs) && slices.Equal(a.UIDs, b.UIDs)
 }
 
 func TestParseStatusMalformed(t *testing.T) {
@@ -182,6 +182,7 @@ func TestParseStatusMalformed(t *testing.T) {
 		"Tgid:\t7 8",
 		"Tgid:\t9223372036854775808",
 		"NSpid:\t7\tx",
+		"Uid:\t0\troot",
 		"NSpid:\t7,8",
 		"NSpid:\t9223372036854775808",
 	} {
@@ -210,7 +211,7 @@ func FuzzParseStatus(f *testing.F) {
 			t.Errorf("got %+v, %v; want %+v", got, err, want)
 		}
 		got, err := procfs.ParseStatus(text + junk)
-		switch named := strings.Contains(junk, "Tgid") || strings.Contains(junk, "NSpid"); {
+		switch named := strings.Contains(junk, "Tgid") || strings.Contains(junk, "NSpid") || strings.Contains(junk, "Uid"); {
 		case err != nil:
 			wantMalformed(t, err)
 			if !named {

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"xlock/internal/lock"
+)
+
+// inspectDirectory shows the lock files of a directory: as a table, or as objects
+// with --json.
+func inspectDirectory(w io.Writer, opts inspectOptions, dir string) error {
+	reports, err := lockFiles(dir)
+	if err != nil {
+		say(os.Stderr, describe(err))
+		return statusError(statusOf(err))
+	}
+	switch plain := opts.is == "" && !opts.json; {
+	case plain && len(reports) == 0:
+		return tell(w, dir+": no lock files")
+	case plain:
+		return table(w, reports)
+	}
+	for _, r := range reports {
+		switch {
+		case opts.is == "":
+			if err := show(w, r, opts); err != nil {
+				return err
+			}
+		case r.State != lock.State(opts.is):
+			return statusError(1)
+		}
+	}
+	return nil
+}
+
+// lockFiles inspects the lock files of a directory: those with a record, and empty
+// ones that are named *.lock or are held. Whatever else is there is passed over, but
+// what may not be read is told.
+func lockFiles(dir string) ([]*lock.Report, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, entry := range entries {
+		if entry.Type().IsRegular() {
+			paths = append(paths, filepath.Join(dir, entry.Name()))
+		}
+	}
+	var reports []*lock.Report
+	for _, found := range lock.InspectAll(paths) {
+		switch {
+		case errors.Is(found.Err, lock.ErrNotLockFile):
+		case found.Err != nil:
+			say(os.Stderr, describe(found.Err))
+		case found.Report.Content.Kind != lock.Empty, found.Report.State != lock.Free, strings.HasSuffix(found.Path, ".lock"):
+			reports = append(reports, found.Report)
+		}
+	}
+	return reports, nil
+}
+
+func table(w io.Writer, reports []*lock.Report) error {
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "LOCK\tSTATE\tHOLDER\tSINCE\tWAITING\tLABEL")
+	for _, r := range reports {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\n",
+			escape(filepath.Base(r.Path)), r.State, escape(holderCell(r)), sinceCell(r), len(r.Kernel.Waiters), escape(labelCell(r)))
+	}
+	t.Flush()
+	return write(w, text.String())
+}
+
+// holderCell names who holds the lock, as short as can be.
+func holderCell(r *lock.Report) string {
+	switch record := r.Content.Record; {
+	case r.State == lock.Free:
+		return "-"
+	case r.Reason != lock.ReasonKernelLock && record != nil:
+		name := ""
+		if record.Command != nil && record.Command.Name != "" {
+			name = " (" + record.Command.Name + ")"
+		}
+		if r.Blocker != nil {
+			return fmt.Sprintf("pid %d%s", r.Blocker.PID, name)
+		}
+		return fmt.Sprintf("pid %d%s", record.Owner.PID, name)
+	case len(r.Kernel.Holders) > 0:
+		last := r.Kernel.Holders[len(r.Kernel.Holders)-1]
+		return fmt.Sprintf("pid %d", last.PID)
+	}
+	return "?"
+}
+
+func sinceCell(r *lock.Report) string {
+	record := r.Content.Record
+	if r.State == lock.Free || r.Reason == lock.ReasonKernelLock || record == nil || record.Acquired == nil {
+		return "-"
+	}
+	return time.Since(*record.Acquired).Truncate(time.Second).String()
+}
+
+func labelCell(r *lock.Report) string {
+	if record := r.Content.Record; record != nil && record.Label != "" && r.State != lock.Free {
+		return record.Label
+	}
+	return "-"
+}

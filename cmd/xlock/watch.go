@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"xlock/internal/lock"
+)
+
+// A watch looks at the record and the kernel's list each lookEvery, which costs
+// next to nothing, and through all processes when those have changed or are
+// fullEvery old.
+const (
+	lookEvery = 500 * time.Millisecond
+	fullEvery = 10 * time.Second
+)
+
+// watchLocks shows the locks until a signal ends it, or nobody reads any more.
+func watchLocks(ctx context.Context, w io.Writer, opts inspectOptions, paths []string) error {
+	v := &view{w: w, opts: opts}
+	for _, path := range paths {
+		v.locks = append(v.locks, &watchedLock{path: path})
+	}
+	v.live = isTerminal(w) && !opts.json && os.Getenv("TERM") != "dumb"
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, unix.SIGWINCH, unix.SIGCONT)
+	if v.live {
+		if err := write(w, enterScreen); err != nil {
+			return err
+		}
+		defer write(w, leaveScreen)
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if err := v.look(); err != nil {
+			return err
+		}
+		select {
+		case sig := <-signals:
+			return signalError{sig.(unix.Signal)}
+		case <-resized:
+			v.shown = ""
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// The alternate screen, without a cursor (xterm's control sequences).
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l"
+	leaveScreen = "\x1b[?25h\x1b[?1049l"
+)
+
+// view is what is shown of some locks.
+type view struct {
+	w     io.Writer
+	opts  inspectOptions
+	live  bool
+	locks []*watchedLock
+	shown string
+}
+
+// watchedLock is one lock, as it was seen last.
+type watchedLock struct {
+	path   string
+	report *lock.Report
+	err    error
+	full   time.Time // of the last full inspection
+	state  string    // what was told last
+}
+
+func (v *view) look() error {
+	changed := false
+	for _, l := range v.locks {
+		changed = l.look() || changed
+		if !v.live {
+			if err := l.tell(v); err != nil {
+				return err
+			}
+		}
+	}
+	if v.live {
+		return v.draw()
+	}
+	return nil
+}
+
+// look inspects the lock in full if a glance shows that something has changed.
+func (l *watchedLock) look() (changed bool) {
+	glance, err := lock.Glance(l.path)
+	same := err == nil && l.report != nil && l.err == nil && fingerprint(glance) == fingerprint(l.report)
+	if same && time.Since(l.full) < fullEvery {
+		return false
+	}
+	l.report, l.err = lock.Inspect(l.path)
+	l.full = time.Now()
+	return true
+}
+
+// fingerprint is what makes a change, as far as a glance can see it.
+func fingerprint(r *lock.Report) string {
+	generation := uint64(0)
+	if record := r.Content.Record; record != nil {
+		generation = record.Generation
+	}
+	return fmt.Sprint(r.Content.Kind, generation, r.Liveness, r.Identity, r.Kernel.Waiters, recordState(r))
+}
+
+func recordState(r *lock.Report) string {
+	if r.Content.Record == nil {
+		return ""
+	}
+	return r.Content.Record.State
+}
+
+// tell prints a line if the lock has changed.
+func (l *watchedLock) tell(v *view) error {
+	if l.err != nil {
+		if text := describe(l.err); text != l.state {
+			l.state = text
+			say(os.Stderr, text)
+		}
+		return nil
+	}
+	state := fmt.Sprint(l.report.State, l.report.Reason, fingerprint(l.report))
+	if state == l.state {
+		return nil
+	}
+	l.state = state
+	if v.opts.json {
+		return show(v.w, l.report, v.opts)
+	}
+	return tell(v.w, time.Now().Format(time.DateTime)+" "+oneLine(l.report))
+}
+
+// oneLine is a report in a line.
+func oneLine(r *lock.Report) string {
+	text := fmt.Sprintf("%s: %s, %s", r.Path, r.State, explain(r.Judgement))
+	if r.State != lock.Free {
+		text += ", " + holderCell(r)
+	}
+	if n := len(r.Kernel.Waiters); n > 0 {
+		text += fmt.Sprintf(", %d waiting", n)
+	}
+	return text
+}
+
+// draw writes the screen anew where it differs from what is shown, so that a lock
+// at rest costs one line a second: that of its age.
+func (v *view) draw() error {
+	var text strings.Builder
+	for _, l := range v.locks {
+		if l.err != nil {
+			text.WriteString(message(describe(l.err)) + "\n")
+			continue
+		}
+		text.WriteString(person(l.report, styleFor(v.w)) + "\n")
+	}
+	text.WriteString("^C ends this\n")
+	if text.String() == v.shown {
+		return nil
+	}
+	v.shown = text.String()
+	return write(v.w, "\x1b[H"+v.fit(v.shown)+"\x1b[J")
+}
+
+// fit cuts the text to the terminal's size, and clears the rest of each line.
+func (v *view) fit(text string) string {
+	columns, rows := 80, 24
+	if size, err := unix.IoctlGetWinsize(int(v.w.(*os.File).Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 1 {
+		columns, rows = int(size.Col), int(size.Row)
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(lines) > rows {
+		lines = lines[:rows]
+	}
+	for i, line := range lines {
+		if !strings.Contains(line, "\x1b") { // the line of the verdict is short
+			line = cut(line, columns)
+		}
+		lines[i] = line + clearToEnd
+	}
+	return strings.Join(lines, "\r\n")
+}
