@@ -108,7 +108,7 @@ func settle(text string) string {
 		text = strings.ReplaceAll(text, " on "+host, " on web1")
 	}
 	for pattern, settled := range map[string]string{
-		`\bpid \d+`:         "pid 1",
+		`\bpid \d+`:          "pid 1",
 		`after [0-9.]+m?s\b`: "after 1ms",
 		`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(\w+ ago\)`: "2026-01-01 00:00:00 (0s ago)",
 	} {

@@ -122,3 +122,24 @@ func TestWatchOnAPipe(t *testing.T) {
 	b.check(cmd.Process.Signal(unix.SIGTERM))
 	b.ended(cmd, "SIGTERM")
 }
+
+// Colours are for a terminal, and for nobody who does not want them.
+func TestColours(t *testing.T) {
+	tests := []struct {
+		name, command string
+		want          string
+	}{
+		{"a terminal", "xlock inspect lock", "lock: \x1b[1;32mfree\x1b[m, "},
+		{"no colour wanted", "NO_COLOR=1 xlock inspect lock", "lock: free, "},
+		{"a terminal that has none", "TERM=dumb xlock inspect lock", "lock: free, "},
+		{"a pipe", "xlock inspect lock | cat", "lock: free, "},
+		{"for programs", "xlock inspect --json lock", `"state":"free"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tty := newTerminal(t)
+			tty.start("env", "TERM=xterm", "sh", "-c", tt.command)
+			tty.expect(regexp.QuoteMeta(tt.want))
+		})
+	}
+}

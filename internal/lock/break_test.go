@@ -1,0 +1,114 @@
+package lock
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// heldFile is a lock file with a record, open as a breaker has it.
+func heldFile(t *testing.T) (*os.File, Content) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "lock")
+	l, err := Acquire(t.Context(), path, Options{Mode: Descriptor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Release(nil) })
+	f, err := openExisting(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	content, err := readOurs(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, content
+}
+
+func entries(t *testing.T, dir string) []os.DirEntry {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// What comes out of the exchange and is not what was judged goes back unharmed,
+// and nothing is left beside it.
+func TestReplaceOfAWrongTarget(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(t *testing.T, f *os.File, judged *Content)
+	}{
+		{"another hold by now", func(_ *testing.T, _ *os.File, judged *Content) {
+			earlier := *judged.Record
+			earlier.Generation--
+			judged.Record = &earlier
+		}},
+		{"another file by now", func(t *testing.T, f *os.File, _ *Content) {
+			text, err := os.ReadFile(f.Name())
+			if err == nil {
+				err = os.WriteFile(f.Name()+".new", text, 0o600)
+			}
+			if err == nil {
+				err = os.Rename(f.Name()+".new", f.Name())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f, judged := heldFile(t)
+			tt.change(t, f, &judged)
+			before, err := os.Stat(f.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := replace(f, judged); !errors.Is(err, errReplaced) {
+				t.Errorf("replace = %v, want %v", err, errReplaced)
+			}
+			if after, err := os.Stat(f.Name()); err != nil || !os.SameFile(before, after) || after.Size() != before.Size() {
+				t.Errorf("the path names %v, %v; want the file that was there", after, err)
+			}
+			if list := entries(t, filepath.Dir(f.Name())); len(list) != 1 {
+				t.Errorf("left beside it: %v", list)
+			}
+		})
+	}
+}
+
+// A holder whose lock was broken learns by whom, and spoils nothing.
+func TestReleaseOfABrokenLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	l, err := Acquire(t.Context(), path, Options{Mode: Descriptor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Reclaim(path, ReclaimOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	next, err := Acquire(t.Context(), path, Options{Mode: Descriptor, NoWait: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken *BrokenError
+	if err := l.Release(nil); !errors.As(err, &broken) || !errors.Is(err, ErrLost) || broken.PID != os.Getpid() || broken.Generation != 1 {
+		t.Errorf("Release = %v, want who broke it", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("the file held %q and holds %q, %v", before, after, err)
+	}
+	if err := next.Release(nil); err != nil || next.Generation() != 2 {
+		t.Errorf("the next hold has generation %d and ends with %v", next.Generation(), err)
+	}
+}
