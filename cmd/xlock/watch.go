@@ -82,9 +82,8 @@ type watchedLock struct {
 }
 
 func (v *view) look() error {
-	changed := false
 	for _, l := range v.locks {
-		changed = l.look() || changed
+		l.look()
 		if !v.live {
 			if err := l.tell(v); err != nil {
 				return err
@@ -98,15 +97,14 @@ func (v *view) look() error {
 }
 
 // look inspects the lock in full if a glance shows that something has changed.
-func (l *watchedLock) look() (changed bool) {
+func (l *watchedLock) look() {
 	glance, err := lock.Glance(l.path)
 	same := err == nil && l.report != nil && l.err == nil && fingerprint(glance) == fingerprint(l.report)
 	if same && time.Since(l.full) < fullEvery {
-		return false
+		return
 	}
 	l.report, l.err = lock.Inspect(l.path)
 	l.full = time.Now()
-	return true
 }
 
 // fingerprint is what makes a change, as far as a glance can see it.
@@ -115,7 +113,7 @@ func fingerprint(r *lock.Report) string {
 	if record := r.Content.Record; record != nil {
 		generation = record.Generation
 	}
-	return fmt.Sprint(r.Content.Kind, generation, r.Liveness, r.Identity, r.Kernel.Waiters, recordState(r))
+	return fmt.Sprint(r.Reason == lock.ReasonNoFile, r.Content.Kind, generation, r.Liveness, r.Identity, r.Kernel.Waiters, recordState(r))
 }
 
 func recordState(r *lock.Report) string {

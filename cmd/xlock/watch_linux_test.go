@@ -103,6 +103,26 @@ func TestWatchOnATerminal(t *testing.T) {
 	}
 }
 
+// What has been told is not told again.
+func TestWatchTellsAChangeOnce(t *testing.T) {
+	b := newBench(t)
+	var output strings.Builder
+	v := &view{w: &output, locks: []*watchedLock{{path: b.path("lock")}}}
+	looks := func() int {
+		output.Reset()
+		b.check(v.look())
+		b.check(v.look())
+		return strings.Count(output.String(), "\n")
+	}
+	if n := looks(); n != 1 {
+		t.Errorf("%d lines at first", n)
+	}
+	b.check(os.WriteFile(b.path("lock"), nil, 0o600))
+	if n := looks(); n != 1 {
+		t.Errorf("%d lines of one change", n)
+	}
+}
+
 // On a pipe there is a line per change, and no more.
 func TestWatchOnAPipe(t *testing.T) {
 	b := newBench(t)
