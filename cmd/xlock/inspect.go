@@ -60,13 +60,15 @@ func runInspect(ctx context.Context, w io.Writer, opts inspectOptions, paths []s
 		return usageError{"--json and --is exclude each other; give one of them"}
 	case opts.watch && opts.is != "":
 		return usageError{"--watch and --is exclude each other; give one of them"}
+	case opts.watch && slices.ContainsFunc(paths, isDirectory):
+		return usageError{"--watch takes lock files, not a directory"}
 	case opts.watch:
 		return watchLocks(ctx, w, opts, paths)
 	}
 	var files []string
 	var failure error
 	for _, path := range paths {
-		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		if !isDirectory(path) {
 			files = append(files, path)
 			continue
 		}
@@ -78,6 +80,11 @@ func runInspect(ctx context.Context, w io.Writer, opts inspectOptions, paths []s
 		return err
 	}
 	return failure
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func inspectFiles(w io.Writer, opts inspectOptions, files []string) error {

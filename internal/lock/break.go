@@ -102,16 +102,18 @@ func replace(f *os.File, judged Content) error {
 		return err
 	}
 	defer fresh.Close()
-	defer os.Remove(fresh.Name())
-	if err := exchange(fresh.Name(), path); err != nil {
+	beside := fresh.Name()
+	if err := exchange(beside, path); err != nil {
+		os.Remove(beside)
 		return &os.PathError{Op: "renameat2", Path: path, Err: err}
 	}
-	if isOld(fresh.Name(), f, judged) {
-		return nil
+	if isOld(beside, f, judged) {
+		return os.Remove(beside)
 	}
-	if err := exchange(fresh.Name(), path); err != nil {
-		return &os.PathError{Op: "renameat2", Path: path, Err: err}
+	if err := exchange(beside, path); err != nil { // what is beside now is not ours to remove
+		return &os.PathError{Op: "renameat2", Path: beside, Err: err}
 	}
+	os.Remove(beside)
 	return errReplaced
 }
 
@@ -155,12 +157,12 @@ func makeFree(fresh, old *os.File, content Content) error {
 	if err := fresh.Chmod(info.Mode().Perm()); err != nil {
 		return err
 	}
-	free := &Record{Version: formatVersion, State: StateFree}
+	free := Record{Version: formatVersion, State: StateFree}
 	if content.Kind == Valid {
-		free = content.Record
-		if free.State == StateHeld {
-			free = free.released(nil)
-		}
+		free = *content.Record
+	}
+	if free.State == StateHeld {
+		free = *free.released(nil)
 	}
 	free.Broken = newBreak(content.Record)
 	return free.writeTo(fresh)
