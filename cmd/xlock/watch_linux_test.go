@@ -69,7 +69,7 @@ func (b bench) startSleeper() *exec.Cmd {
 func (s *tmux) wantScreen(name, screen string) {
 	s.t.Helper()
 	path := filepath.Join(testenv.Root(), "testdata", "watch", name)
-	got := settle(strings.ReplaceAll(screen, s.dir, "/srv/app"))
+	got := strings.TrimRight(settle(strings.ReplaceAll(screen, s.dir, "/srv/app")), "\n") + "\n"
 	if os.Getenv("UPDATE_SCRIPTS") == "1" {
 		s.check(os.WriteFile(path, []byte(got), 0o644))
 	}

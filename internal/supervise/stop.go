@@ -19,7 +19,9 @@ import (
 func (p *Process) stopToo(sig syscall.Signal) {
 	ours, foreground := unix.Getpgrp(), foregroundGroup()
 	commands, _ := unix.Getpgid(p.pid)
-	if sig == unix.SIGSTOP && foreground != ours && foreground != commands {
+	// A group outside of our PID namespace has no number here: 0, as without a
+	// terminal.
+	if sig == unix.SIGSTOP && (foreground == 0 || foreground != ours && foreground != commands) {
 		return
 	}
 	p.mu.Lock()
