@@ -54,7 +54,7 @@ func breakLocked(f *os.File, refused error, opts ReclaimOptions) (*Reclaimed, er
 	if err := opts.concerns(h); err != nil {
 		return nil, err
 	}
-	if !opts.Force {
+	if !opts.overrules(h) {
 		return nil, refused
 	}
 	content, err := readOurs(f)
@@ -69,8 +69,10 @@ func breakLocked(f *os.File, refused error, opts ReclaimOptions) (*Reclaimed, er
 	if opts.DryRun {
 		return r, nil
 	}
-	if !sameRecord(content.Record, h.Record) {
-		return nil, errReplaced // it has changed hands since it was judged
+	// A wrong exchange is put back, but a release in that moment would be lost: it is
+	// for what changes from now on.
+	if !sameRecord(content.Record, h.Record) || !isOld(f.Name(), f, content) {
+		return nil, errReplaced
 	}
 	return r, replace(f, content)
 }

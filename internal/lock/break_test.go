@@ -112,3 +112,20 @@ func TestReleaseOfABrokenLock(t *testing.T) {
 		t.Errorf("the next hold has generation %d and ends with %v", next.Generation(), err)
 	}
 }
+
+// Force is a word against the hold that was found, not against the next.
+func TestForceSparesTheNextHold(t *testing.T) {
+	f, judged := heldFile(t)
+	earlier := *judged.Record
+	earlier.Generation--
+	opts := ReclaimOptions{Force: true, found: &Content{Kind: Valid, Record: &earlier}}
+	var held *HeldError
+	var deadlock *DeadlockError
+	if _, err := reclaimFile(f.Name(), f, opts); !errors.As(err, &held) && !errors.As(err, &deadlock) {
+		t.Errorf("reclaim = %v, want it refused", err)
+	}
+	opts.found = &judged
+	if _, err := reclaimFile(f.Name(), f, opts); err != nil {
+		t.Errorf("reclaim of the hold that was found: %v", err)
+	}
+}

@@ -19,6 +19,10 @@ type ReclaimOptions struct {
 	Force bool
 	// Generation, if it is not nil, is that of the only hold to be reclaimed.
 	Generation *uint64
+
+	// found is what was found at first. Force is a word against that hold, not
+	// against whoever takes the lock meanwhile.
+	found *Content
 }
 
 // Action is what a reclaim does to a lock.
@@ -63,15 +67,16 @@ func (e *GenerationError) Error() string {
 // holder runs on, and learns at its release that its lock was broken. If it keeps
 // the kernel lock, the path gets a new file.
 func Reclaim(path string, opts ReclaimOptions) (*Reclaimed, error) {
+	opts.found = nil
 	for {
-		reclaimed, err := reclaimOnce(path, opts)
+		reclaimed, err := reclaimOnce(path, &opts)
 		if !errors.Is(err, errReplaced) {
 			return reclaimed, err
 		}
 	}
 }
 
-func reclaimOnce(path string, opts ReclaimOptions) (*Reclaimed, error) {
+func reclaimOnce(path string, opts *ReclaimOptions) (*Reclaimed, error) {
 	f, err := openExisting(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		report, err := inspectMissing(path, err)
@@ -81,7 +86,14 @@ func reclaimOnce(path string, opts ReclaimOptions) (*Reclaimed, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return reclaimFile(path, f, opts)
+	if opts.found == nil {
+		content, err := readOurs(f)
+		if err != nil {
+			return nil, err
+		}
+		opts.found = &content
+	}
+	return reclaimFile(path, f, *opts)
 }
 
 func reclaimFile(path string, f *os.File, opts ReclaimOptions) (*Reclaimed, error) {
@@ -115,7 +127,7 @@ func clearRecord(f *os.File, h *Holder, content Content, opts ReclaimOptions) (*
 	if err := opts.concerns(h); err != nil {
 		return nil, err
 	}
-	if r.Forced && !opts.Force {
+	if r.Forced && !opts.overrules(h) {
 		return nil, &HeldError{Holder: *h}
 	}
 	if opts.DryRun {
@@ -139,4 +151,10 @@ func (o *ReclaimOptions) concerns(h *Holder) error {
 		return nil
 	}
 	return &GenerationError{Holder: *h, Wanted: *o.Generation, Found: found}
+}
+
+// overrules reports whether the hold is overruled: by force, and only if it is the
+// one that was found.
+func (o *ReclaimOptions) overrules(h *Holder) bool {
+	return o.Force && sameRecord(o.found.Record, h.Record)
 }
