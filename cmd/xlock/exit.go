@@ -92,7 +92,7 @@ func statusOf(err error) int {
 		return statusBySignal + int(interrupted.Signal)
 	case errors.As(err, &start):
 		return statusOfStart(err)
-	case errors.As(err, &held):
+	case errors.As(err, &held), errors.As(err, new(*lock.GenerationError)), errors.Is(err, lock.ErrLost):
 		return statusBusy
 	case errors.As(err, &deadlock):
 		return statusDeadlock

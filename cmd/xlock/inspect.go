@@ -65,46 +65,63 @@ func runInspect(ctx context.Context, w io.Writer, opts inspectOptions, paths []s
 	case opts.watch:
 		return watchLocks(ctx, w, opts, paths)
 	}
-	var files []string
-	var failure error
-	for _, path := range paths {
-		if !isDirectory(path) {
-			files = append(files, path)
+	var worst statusError
+	for len(paths) > 0 {
+		status, rest, err := inspectSome(w, opts, paths)
+		if err != nil {
+			return err
+		}
+		worst, paths = max(worst, status), rest
+	}
+	if worst != 0 {
+		return worst
+	}
+	return nil
+}
+
+// inspectSome inspects the first directory, or all files up to the next one, and
+// returns what is left to do.
+func inspectSome(w io.Writer, opts inspectOptions, paths []string) (worst statusError, rest []string, err error) {
+	if isDirectory(paths[0]) {
+		worst, err = inspectDirectory(w, opts, paths[0])
+		return worst, paths[1:], err
+	}
+	files := slices.IndexFunc(paths, isDirectory)
+	if files < 0 {
+		files = len(paths)
+	}
+	var reports []*lock.Report
+	for _, found := range lock.InspectAll(paths[:files]) {
+		if found.Err != nil {
+			say(os.Stderr, describe(found.Err))
+			worst = max(worst, statusError(statusOf(found.Err)))
 			continue
 		}
-		if err := inspectDirectory(w, opts, path); err != nil {
-			failure = err
+		reports = append(reports, found.Report)
+	}
+	status, err := showAll(w, opts, reports)
+	return max(worst, status), paths[files:], err
+}
+
+// showAll shows the reports, or says by the status whether all are in the state of
+// --is.
+func showAll(w io.Writer, opts inspectOptions, reports []*lock.Report) (worst statusError, err error) {
+	for _, r := range reports {
+		switch {
+		case opts.is == "":
+			if err := show(w, r, opts); err != nil {
+				return 0, err
+			}
+		case r.State != lock.State(opts.is):
+			worst = 1
 		}
 	}
-	if err := inspectFiles(w, opts, files); err != nil {
-		return err
-	}
-	return failure
+	return worst, nil
 }
 
 func isDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-func inspectFiles(w io.Writer, opts inspectOptions, files []string) error {
-	var failure error
-	for _, found := range lock.InspectAll(files) {
-		switch {
-		case found.Err != nil:
-			say(os.Stderr, describe(found.Err))
-			failure = statusError(statusOf(found.Err))
-		case opts.is != "":
-			if found.Report.State != lock.State(opts.is) && failure == nil {
-				failure = statusError(1)
-			}
-		default:
-			if err := show(w, found.Report, opts); err != nil {
-				return err
-			}
-		}
-	}
-	return failure
 }
 
 func show(w io.Writer, r *lock.Report, opts inspectOptions) error {

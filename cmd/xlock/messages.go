@@ -138,6 +138,10 @@ func errnoText(err error) string {
 // remedy says what to do about a lock file that cannot be used.
 func remedy(err *fs.PathError) string {
 	switch {
+	case err.Op == "replace" && errors.Is(err, fs.ErrPermission):
+		return "; its owner, or root, can replace it, who may write to its directory"
+	case err.Op == "replace":
+		return "; it could not be replaced, end its holder instead"
 	case errors.Is(err, lock.ErrNotLockFile):
 		return "; name a file of its own for the lock"
 	case errors.Is(err, fs.ErrNotExist):
@@ -152,8 +156,6 @@ func remedy(err *fs.PathError) string {
 		return "; raise the limit on the size of files (ulimit -f) for the record"
 	case errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP):
 		return "; this file system does not lock, name a file on another"
-	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EINVAL):
-		return "; files cannot be exchanged here, end the holder instead"
 	case errors.Is(err, syscall.ETIMEDOUT):
 		return "; its file system does not answer, perhaps its server is away"
 	}
@@ -339,7 +341,7 @@ func reclaimed(r *lock.Reclaimed, dryRun bool) string {
 func overruled(a lock.Action) string {
 	text := "; it was not told to end and may still run, beside whoever comes next"
 	if a == lock.Replaced {
-		text += "; a new file takes the place of the one that it keeps locked"
+		text += "; a new file takes the place of the one that it keeps locked (who waits for that with flock(1) does not notice)"
 	}
 	return text
 }
@@ -374,6 +376,9 @@ func quoteWord(word string) string {
 	}
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
 		return word
+	}
+	if escape(word) != word { // $'...' takes escapes (POSIX.1-2024, bash, zsh)
+		return "$'" + strings.ReplaceAll(escape(strings.ReplaceAll(word, `\`, `\\`)), "'", `\'`) + "'"
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

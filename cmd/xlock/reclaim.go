@@ -116,7 +116,7 @@ func tellReclaimed(w io.Writer, done *lock.Reclaimed, opts reclaimOptions) error
 
 // reclaimStatus: to reclaim, a lock that this very process holds is a held one.
 func reclaimStatus(err error) int {
-	if errors.As(err, new(*lock.DeadlockError)) || errors.As(err, new(*lock.GenerationError)) {
+	if errors.As(err, new(*lock.DeadlockError)) {
 		return statusBusy
 	}
 	return statusOf(err)

@@ -77,13 +77,13 @@ func (p *reportText) record(record *lock.Record) {
 		owner += fmt.Sprintf(", %s (%s)", p.r.Liveness, p.r.Identity)
 	}
 	p.line(who, owner)
-	if e := p.r.Evidence; e != nil {
-		p.party(e.Owner)
-		p.line("command", commandOf(record))
-		p.party(e.Command)
-	} else {
-		p.line("command", commandOf(record))
+	evidence := p.r.Evidence
+	if evidence == nil {
+		evidence = new(lock.Evidence)
 	}
+	p.party(evidence.Owner)
+	p.line("command", commandOf(record))
+	p.party(evidence.Command)
 	p.line("user", strings.TrimSpace(record.User+" "+onHost(record.Host)))
 	p.line("label", record.Label)
 	if record.Acquired != nil {
@@ -120,15 +120,29 @@ func (p *reportText) strangers() {
 			continue
 		}
 		told = append(told, h.PID)
-		p.line("", seen(p.seen(h.PID)))
+		p.line("", p.stranger(h.PID))
 	}
+}
+
+// stranger is a holder on one line. Only /proc/locks names one in whom the lock is
+// not seen to be open: who took it, or somebody who has its number by now.
+func (p *reportText) stranger(pid int) string {
+	text, s := "", p.seen(pid)
+	holds := slices.Contains(p.r.Kernel.Holders, fdprobe.Holder{PID: pid, Source: fdprobe.FDInfo})
+	switch {
+	case s.Activity == identity.Absent:
+		return fmt.Sprintf("pid %d has ended; who inherited the lock from it keeps it", pid)
+	case !holds:
+		text = "took it, and is not seen to have it open: "
+	}
+	return text + seen(s)
 }
 
 // seen is a process on one line.
 func seen(s lock.Seen) string {
 	text := fmt.Sprintf("pid %d", s.PID)
 	if s.Activity == identity.Absent {
-		return text + " has ended; who inherited the lock from it keeps it"
+		return text + " has ended"
 	}
 	if s.Activity != "" {
 		text += ", " + activity(s)
@@ -245,7 +259,7 @@ func warningText(w lock.Warning) string {
 	case lock.WarnUnseen:
 		return "the descriptors of " + w.Detail + " processes may not be read: root sees more"
 	case lock.WarnLost:
-		return "the lock file was deleted or replaced under pid " + w.Detail + ", which keeps the old one locked"
+		return "the lock file was deleted or replaced, and the old one is kept locked by " + w.Detail
 	case lock.WarnFileSystem:
 		return "it is on a file system of type " + w.Detail + ": its locks may be seen by this machine alone, or not at all"
 	case lock.WarnSticky:
@@ -321,7 +335,9 @@ func stopped(r *lock.Report) []string {
 		}
 	}
 	for _, h := range r.Kernel.Holders {
-		add(r.Evidence.Seen[h.PID])
+		if h.Source == fdprobe.FDInfo { // the number of a taker that has ended may be another's
+			add(r.Evidence.Seen[h.PID])
+		}
 	}
 	return pids
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"regexp"
 
 	"golang.org/x/sys/unix"
 
@@ -38,4 +39,9 @@ func (s style) state(state lock.State) string {
 		return string(state)
 	}
 	return "\x1b[1;" + colour + "m" + string(state) + "\x1b[m" // console_codes(4), ECMA-48 SGR
+}
+
+// uncoloured takes out what state puts in.
+func uncoloured(line string) string {
+	return regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(line, "")
 }

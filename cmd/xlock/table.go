@@ -15,38 +15,26 @@ import (
 
 // inspectDirectory shows the lock files of a directory: as a table, or as objects
 // with --json.
-func inspectDirectory(w io.Writer, opts inspectOptions, dir string) error {
-	reports, err := lockFiles(dir)
-	if err != nil {
-		say(os.Stderr, describe(err))
-		return statusError(statusOf(err))
-	}
+func inspectDirectory(w io.Writer, opts inspectOptions, dir string) (worst statusError, err error) {
+	reports, worst := lockFiles(dir)
 	switch plain := opts.is == "" && !opts.json; {
-	case plain && len(reports) == 0:
-		return tell(w, dir+": no lock files")
+	case plain && len(reports) == 0 && worst == 0:
+		return 0, tell(w, dir+": no lock files")
 	case plain:
-		return table(w, reports)
+		return worst, table(w, reports)
 	}
-	for _, r := range reports {
-		switch {
-		case opts.is == "":
-			if err := show(w, r, opts); err != nil {
-				return err
-			}
-		case r.State != lock.State(opts.is):
-			return statusError(1)
-		}
-	}
-	return nil
+	status, err := showAll(w, opts, reports)
+	return max(worst, status), err
 }
 
 // lockFiles inspects the lock files of a directory: those with a record, and empty
-// ones that are named *.lock or are held. Whatever else is there is passed over, but
-// what may not be read is told.
-func lockFiles(dir string) ([]*lock.Report, error) {
+// ones that are named *.lock or are held. Whatever else is there is passed over; what
+// may not be read is told, and is a status.
+func lockFiles(dir string) (reports []*lock.Report, worst statusError) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		say(os.Stderr, describe(err))
+		worst = statusError(statusOf(err))
 	}
 	var paths []string
 	for _, entry := range entries {
@@ -54,17 +42,17 @@ func lockFiles(dir string) ([]*lock.Report, error) {
 			paths = append(paths, filepath.Join(dir, entry.Name()))
 		}
 	}
-	var reports []*lock.Report
 	for _, found := range lock.InspectAll(paths) {
 		switch {
 		case errors.Is(found.Err, lock.ErrNotLockFile):
 		case found.Err != nil:
 			say(os.Stderr, describe(found.Err))
+			worst = max(worst, statusError(statusOf(found.Err)))
 		case found.Report.Content.Kind != lock.Empty, found.Report.State != lock.Free, strings.HasSuffix(found.Path, ".lock"):
 			reports = append(reports, found.Report)
 		}
 	}
-	return reports, nil
+	return reports, worst
 }
 
 func table(w io.Writer, reports []*lock.Report) error {

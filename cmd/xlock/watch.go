@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"xlock/internal/fdprobe"
 	"xlock/internal/lock"
 )
 
@@ -31,9 +32,8 @@ func watchLocks(ctx context.Context, w io.Writer, opts inspectOptions, paths []s
 	v.live = isTerminal(w) && !opts.json && os.Getenv("TERM") != "dumb"
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
-	resized := make(chan os.Signal, 1)
-	signal.Notify(resized, unix.SIGWINCH, unix.SIGCONT)
 	if v.live {
+		signal.Notify(signals, unix.SIGWINCH, unix.SIGTSTP)
 		if err := write(w, enterScreen); err != nil {
 			return err
 		}
@@ -47,9 +47,9 @@ func watchLocks(ctx context.Context, w io.Writer, opts inspectOptions, paths []s
 		}
 		select {
 		case sig := <-signals:
-			return signalError{sig.(unix.Signal)}
-		case <-resized:
-			v.shown = ""
+			if err := v.handle(sig.(unix.Signal)); err != nil {
+				return err
+			}
 		case <-tick.C:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -62,6 +62,26 @@ const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
+
+// handle redraws the screen of another size, gives it back while stopped, and ends
+// the watch at any other signal.
+func (v *view) handle(sig unix.Signal) error {
+	switch sig {
+	case unix.SIGWINCH:
+	case unix.SIGTSTP:
+		if err := write(v.w, leaveScreen); err != nil {
+			return err
+		}
+		_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // returns once we are continued
+		if err := write(v.w, enterScreen); err != nil {
+			return err
+		}
+	default:
+		return signalError{sig}
+	}
+	v.shown = ""
+	return nil
+}
 
 // view is what is shown of some locks.
 type view struct {
@@ -113,7 +133,14 @@ func fingerprint(r *lock.Report) string {
 	if record := r.Content.Record; record != nil {
 		generation = record.Generation
 	}
-	return fmt.Sprint(r.Reason == lock.ReasonNoFile, r.Content.Kind, generation, r.Liveness, r.Identity, r.Kernel.Waiters, recordState(r))
+	var takers []int
+	for _, h := range r.Kernel.Holders {
+		if h.Source == fdprobe.ProcLocks {
+			takers = append(takers, h.PID)
+		}
+	}
+	return fmt.Sprint(r.Reason == lock.ReasonNoFile, r.Content.Kind, generation, recordState(r),
+		r.Liveness, r.Identity, takers, r.Kernel.Waiters)
 }
 
 func recordState(r *lock.Report) string {
@@ -155,8 +182,8 @@ func oneLine(r *lock.Report) string {
 	return text
 }
 
-// draw writes the screen anew where it differs from what is shown, so that a lock
-// at rest costs one line a second: that of its age.
+// draw writes the screen anew if it differs from what is shown: at rest once a
+// second, as the ages grow.
 func (v *view) draw() error {
 	var text strings.Builder
 	for _, l := range v.locks {
@@ -185,8 +212,8 @@ func (v *view) fit(text string) string {
 		lines = lines[:rows]
 	}
 	for i, line := range lines {
-		if !strings.Contains(line, "\x1b") { // the line of the verdict is short
-			line = cut(line, columns)
+		if plain := uncoloured(line); cut(plain, columns-1) != plain {
+			line = cut(plain, columns-1) // of a verdict that is too long the colour goes
 		}
 		lines[i] = line + clearToEnd
 	}

@@ -133,8 +133,11 @@ func TestWatchOnAPipe(t *testing.T) {
 	b.check(holder.Process.Signal(unix.SIGTERM))
 	_ = holder.Wait()
 	said += output.expect(`lock: free, its last holder released it\n`)
-	if n := strings.Count(said, "\n"); n > 4 { // between the file and its record it can be seen without one
-		t.Errorf("%d lines for three changes:\n%s", n, said)
+	other := b.command("flock", "lock", "sleep", "1000")
+	b.check(other.Start())
+	said += output.expect(`lock: held, flock\(2\) is held by somebody whom its record does not name, pid \d+\n`)
+	if n := strings.Count(said, "\n"); n > 5 { // between the file and its record it can be seen without one
+		t.Errorf("%d lines for four changes:\n%s", n, said)
 	}
 	if strings.Contains(said, "\x1b") {
 		t.Errorf("control sequences on a pipe: %q", said)
@@ -162,4 +165,19 @@ func TestColours(t *testing.T) {
 			tty.expect(regexp.QuoteMeta(tt.want))
 		})
 	}
+}
+
+// Who stops a watch has the screen as it was, and gets the view back later.
+func TestWatchIsStopped(t *testing.T) {
+	tty := newTerminal(t)
+	cmd := tty.start("env", "TERM=xterm", "xlock", "inspect", "--watch", "lock")
+	tty.expect(`\x1b\[\?1049h[^$]*lock: `)
+	tty.send(cmd.Process.Pid, unix.SIGTSTP)
+	tty.expect(`\x1b\[\?1049l`)
+	tty.await("it is stopped", func() bool { return tty.state(cmd.Process.Pid) == "T" })
+	tty.send(cmd.Process.Pid, unix.SIGCONT)
+	tty.expect(`\x1b\[\?1049h[^$]*lock: `)
+	tty.send(cmd.Process.Pid, unix.SIGTERM)
+	tty.expect(`\x1b\[\?1049l`)
+	tty.ended(cmd, "SIGTERM")
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -110,8 +111,14 @@ func superblock(f *os.File, info os.FileInfo) procfs.Device {
 // addFDInfo looks through the descriptors of every process that can be seen.
 func (s survey) addFDInfo() error {
 	return eachProcess(func(pid int) {
+		unseen := 0
 		for _, dir := range tables(pid) {
-			s.addTable(pid, dir)
+			if !s.addTable(pid, dir) {
+				unseen = 1
+			}
+		}
+		for _, file := range s {
+			file.Unseen += unseen
 		}
 	})
 }
@@ -129,13 +136,9 @@ func eachProcess(look func(pid int)) error {
 	return nil
 }
 
-func (s survey) addTable(pid int, dir string) {
+// addTable is false if the table may not be read.
+func (s survey) addTable(pid int, dir string) bool {
 	fds, err := list(filepath.Join(dir, "fd"))
-	if errors.Is(err, fs.ErrPermission) {
-		for _, file := range s {
-			file.Unseen++
-		}
-	}
 	for _, fd := range fds {
 		info, err := os.Stat(filepath.Join(dir, "fd", strconv.Itoa(fd)))
 		if err != nil || !info.Mode().IsRegular() {
@@ -145,6 +148,7 @@ func (s survey) addTable(pid int, dir string) {
 			file.addDescriptor(pid, dir, fd, info)
 		}
 	}
+	return !errors.Is(err, fs.ErrPermission)
 }
 
 func (s *surveyed) addDescriptor(pid int, dir string, fd int, info os.FileInfo) {
@@ -166,7 +170,16 @@ func isLost(dir string, fd int, info os.FileInfo, path string) bool {
 		return false
 	}
 	name, err := os.Readlink(filepath.Join(dir, "fd", strconv.Itoa(fd)))
-	return err == nil && name == path+" (deleted)" && isLocked(dir, fd)
+	return err == nil && isLastName(name, path) && isLocked(dir, fd)
+}
+
+// isLastName reports whether the link of a deleted file says that it had the path.
+// One that a forced reclaim took away has been beside it, as .NAME.DIGITS, since.
+func isLastName(link, path string) bool {
+	link, deleted := strings.CutSuffix(link, " (deleted)")
+	dir, name := filepath.Split(path)
+	digits, beside := strings.CutPrefix(link, dir+"."+name+".")
+	return deleted && (link == path || beside && strings.Trim(digits, "0123456789") == "")
 }
 
 func listLost(path string) (lost []int) {

@@ -9,10 +9,14 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"xlock/internal/eintr"
 	"xlock/internal/flock"
 )
 
-// Break says who overruled a holder.
+// Break says who overruled a holder. A record has room for the last one: of two
+// broken holders who both run on, the first learns only that it lost its lock.
 type Break struct {
 	Generation uint64    `json:"generation"` // of the hold that was broken
 	Time       time.Time `json:"time"`
@@ -22,11 +26,13 @@ type Break struct {
 }
 
 func newBreak(record *Record) *Break {
-	b := &Break{Time: now(), PID: os.Getpid(), User: printable(userName()), Host: printable(hostName())}
-	if record != nil {
-		b.Generation = record.Generation
+	return &Break{
+		Generation: record.Generation,
+		Time:       now(),
+		PID:        os.Getpid(),
+		User:       printable(userName()),
+		Host:       printable(hostName()),
 	}
-	return b
 }
 
 // wasBroken reports whether the record's own hold was broken.
@@ -69,6 +75,9 @@ func breakLocked(f *os.File, refused error, opts ReclaimOptions) (*Reclaimed, er
 	if opts.DryRun {
 		return r, nil
 	}
+	if err := lockOutBreakers(f); err != nil {
+		return nil, refused // another breaker of this file is at work
+	}
 	// A wrong exchange is put back, but a release in that moment would be lost: it is
 	// for what changes from now on.
 	if !sameRecord(content.Record, h.Record) || !isOld(f.Name(), f, content) {
@@ -107,17 +116,33 @@ func replace(f *os.File, judged Content) error {
 	beside := fresh.Name()
 	if err := exchange(beside, path); err != nil {
 		os.Remove(beside)
-		return &os.PathError{Op: "renameat2", Path: path, Err: err}
+		return cannotReplace(path, err)
 	}
 	if isOld(beside, f, judged) {
 		return os.Remove(beside)
 	}
 	if err := exchange(beside, path); err != nil { // what is beside now is not ours to remove
-		return &os.PathError{Op: "renameat2", Path: beside, Err: err}
+		return cannotReplace(beside, err)
 	}
 	os.Remove(beside)
 	return errReplaced
 }
+
+// cannotReplace names the lock, and not the file beside it, which nobody knows. A
+// path that has gone meanwhile is judged again.
+func cannotReplace(path string, err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return errReplaced
+	}
+	var inner *os.PathError
+	if errors.As(err, &inner) {
+		err = inner.Err
+	}
+	return &os.PathError{Op: opReplace, Path: path, Err: err}
+}
+
+// opReplace is the Op of the errors of a file that could not be replaced.
+const opReplace = "replace"
 
 // freeFileLike makes a file with the mode and owner of f's and a free record that
 // carries the generation on, and takes its lock.
@@ -128,12 +153,12 @@ func freeFileLike(f *os.File, content Content) (*os.File, error) {
 	}
 	fresh, err := os.CreateTemp(dir, "."+name+".*")
 	if err != nil {
-		return nil, err
+		return nil, cannotReplace(f.Name(), err)
 	}
 	if err := makeFree(fresh, f, content); err != nil {
 		fresh.Close()
 		os.Remove(fresh.Name())
-		return nil, err
+		return nil, cannotReplace(f.Name(), err)
 	}
 	return fresh, nil
 }
@@ -165,8 +190,12 @@ func makeFree(fresh, old *os.File, content Content) error {
 	}
 	if free.State == StateHeld {
 		free = *free.released(nil)
+	} else {
+		// The holder has not written its record yet, or keeps none. The next
+		// generation is its own.
+		free.Generation++
 	}
-	free.Broken = newBreak(content.Record)
+	free.Broken = newBreak(&free)
 	return free.writeTo(fresh)
 }
 
@@ -196,4 +225,11 @@ func (l *Lock) lost() error {
 		}
 	}
 	return fmt.Errorf("%s: %w", l.file.Name(), ErrLost)
+}
+
+// setLock asks for the whole file by a command of fcntl(2).
+func setLock(f *os.File, command int) error {
+	return eintr.Retry(func() error {
+		return unix.FcntlFlock(f.Fd(), command, &unix.Flock_t{Type: unix.F_WRLCK})
+	})
 }

@@ -56,11 +56,8 @@ func see(pid int) Seen {
 	return s
 }
 
-func (r *Report) addEvidence() {
-	if r.Reason == ReasonNoFile {
-		r.warnOfLoss()
-		return
-	}
+// addEvidence looks at the processes behind the lock on f.
+func (r *Report) addEvidence(f *os.File, s scene) {
 	e := &Evidence{Seen: make(map[int]Seen)}
 	pids := slices.Concat(r.Kernel.Waiters, r.Kernel.Lost)
 	for _, h := range r.Kernel.Holders {
@@ -71,28 +68,25 @@ func (r *Report) addEvidence() {
 			e.Seen[pid] = see(pid)
 		}
 	}
-	if f, err := openToRead(r.Path); err == nil {
-		defer f.Close()
-		e.addRecord(r.Content.Record, f)
-	}
+	e.addRecord(r.Content.Record, f, s)
 	r.Evidence = e
 	r.warnOfProcesses()
 }
 
 // addRecord looks at the processes of a record that says held.
-func (e *Evidence) addRecord(record *Record, f *os.File) {
+func (e *Evidence) addRecord(record *Record, f *os.File, s scene) {
 	if record == nil || record.State != StateHeld {
 		return
 	}
-	e.Owner = party(record.Owner, f)
+	e.Owner = party(record.Owner, f, s)
 	if command := record.commandProcess(); command != nil {
-		e.Command = party(command, f)
+		e.Command = party(command, f, s)
 	}
 }
 
-func party(p *identity.Process, f *os.File) *Party {
+func party(p *identity.Process, f *os.File, s scene) *Party {
 	party := &Party{
-		Finding:     identity.Judge(*p, isLocal(f)),
+		Finding:     s.judge(*p, s.local),
 		Seen:        Seen{PID: p.PID},
 		Descriptors: DescriptorsNotVisible,
 	}

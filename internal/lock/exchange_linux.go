@@ -1,8 +1,18 @@
 package lock
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // exchange lets two paths change their files, in one step (renameat2(2)).
 func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
+
+// lockOutBreakers lets one breaker at a time replace f's file, until f is closed,
+// and fails while there is another: two that exchange files crosswise could each
+// put back what the other has put there. It is a byte-range lock of the open file
+// description (fcntl_locking(2)), which has nothing to do with flock(2).
+func lockOutBreakers(f *os.File) error { return setLock(f, unix.F_OFD_SETLK) }

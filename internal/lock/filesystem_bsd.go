@@ -22,4 +22,4 @@ func fileSystemType(f *os.File) string {
 	return unix.ByteSliceToString(st.Fstypename[:])
 }
 
-func protectsRegular() bool { return false }
+func protectedRegular() int { return 0 }

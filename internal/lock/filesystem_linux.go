@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -54,9 +55,9 @@ func fileSystemType(f *os.File) string {
 	return fmt.Sprintf("%#x", uint32(st.Type))
 }
 
-// protectsRegular: with fs.protected_regular the kernel refuses O_CREAT of
-// another user's file in a sticky directory that all may write to (proc(5)).
-func protectsRegular() bool {
-	text, err := os.ReadFile("/proc/sys/fs/protected_regular")
-	return err == nil && strings.TrimSpace(string(text)) != "0"
+// protectedRegular is the level of fs.protected_regular, 0 where it is not known.
+func protectedRegular() int {
+	text, _ := os.ReadFile("/proc/sys/fs/protected_regular")
+	level, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return level
 }

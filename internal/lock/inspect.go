@@ -35,7 +35,7 @@ func (r *Report) Holder() Holder {
 // The report is of one moment as far as the file is concerned; that the kernel
 // shows no holder does not prove that there is none.
 func Inspect(path string) (*Report, error) {
-	found := InspectAll([]string{path})
+	found := inspectAll([]string{path}, true)
 	return found[0].Report, found[0].Err
 }
 
@@ -48,26 +48,15 @@ type Found struct {
 
 // InspectAll is an Inspect of each path, for which it looks through the
 // processes once.
-func InspectAll(paths []string) []Found {
-	found := inspectAll(paths, fdprobe.ListHolders)
-	for _, f := range found {
-		if f.Report != nil {
-			f.Report.addEvidence()
-		}
-	}
-	return found
-}
+func InspectAll(paths []string) []Found { return inspectAll(paths, true) }
 
 // Glance is an Inspect that somebody who waits can repeat: of the kernel's
 // evidence it takes what one list has, and does not look through all
 // processes. Holders can be missing that Inspect finds.
 func Glance(path string) (*Report, error) {
-	found := inspectAll([]string{path}, fdprobe.ListQueue)
+	found := inspectAll([]string{path}, false)
 	return found[0].Report, found[0].Err
 }
-
-// lister asks the kernel about files.
-type lister func([]*os.File) ([]fdprobe.Holders, error)
 
 // look is an inspection under way.
 type look struct {
@@ -77,39 +66,44 @@ type look struct {
 	before Content
 }
 
-func inspectAll(paths []string, list lister) []Found {
+// inspectAll gathers all evidence, or what a [Glance] takes.
+func inspectAll(paths []string, all bool) []Found {
 	found := make([]Found, len(paths))
 	var looks []*look
 	for i, path := range paths {
 		found[i].Path = path
 		l := &look{Found: &found[i]}
-		if l.open(); l.file != nil {
+		if l.open(all); l.file != nil {
 			defer l.file.Close()
 			looks = append(looks, l)
 		}
 	}
 	const mostLooks = 10
 	for n := 1; len(looks) > 0; n++ {
-		looks = lookAgain(looks, list, n == mostLooks)
+		looks = lookAgain(looks, all, n == mostLooks)
 	}
 	return found
 }
 
 // open leaves file nil if there is nothing to look at.
-func (l *look) open() {
+func (l *look) open(all bool) {
 	f, err := openToRead(l.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.Report, l.Err = inspectMissing(l.Path, err)
+		if all && l.Report != nil {
+			l.Report.warnOfLoss()
+		}
 		return
-	}
-	if err == nil {
-		l.scene, err = newScene(f)
-	}
-	if err == nil {
-		l.before, err = readOurs(f)
 	}
 	if err != nil {
 		l.Err = err
+		return
+	}
+	l.scene, l.Err = newScene(f)
+	if l.Err == nil {
+		l.before, l.Err = readOurs(f)
+	}
+	if l.Err != nil {
 		f.Close()
 		return
 	}
@@ -130,7 +124,11 @@ func inspectMissing(path string, missing error) (*Report, error) {
 // lookAgain asks the kernel, and reads the records before and after that. Where
 // they differ, the lock has changed hands meanwhile and the kernel's answer may be
 // about either holder: those it returns, unless it is the last look.
-func lookAgain(looks []*look, list lister, last bool) (again []*look) {
+func lookAgain(looks []*look, all, last bool) (again []*look) {
+	list := fdprobe.ListQueue
+	if all {
+		list = fdprobe.ListHolders
+	}
 	files := make([]*os.File, len(looks))
 	for i, l := range looks {
 		files[i] = l.file
@@ -148,6 +146,9 @@ func lookAgain(looks []*look, list lister, last bool) (again []*look) {
 			}
 			l.Report.warn(same, errKernel)
 			l.Report.warnOfFile(l.file, l.scene.local)
+			if all {
+				l.Report.addEvidence(l.file, l.scene)
+			}
 		default:
 			l.before = after
 			again = append(again, l)

@@ -59,8 +59,17 @@ func (l *Lock) Generation() uint64 { return l.record.Generation }
 
 // Started writes the record of a hold of mode [Fork], naming the command's process.
 // That must have been made and must not run the command before, so that a holder
-// who is killed never leaves a command that nobody knows of.
+// who is killed never leaves a command that nobody knows of. If the lock file was
+// replaced meanwhile the hold is lost already, and the command must not run: an
+// error that matches [ErrLost].
 func (l *Lock) Started(pid int) error {
+	named, err := pathNames(l.file)
+	if err != nil {
+		return err
+	}
+	if !named {
+		return l.lost()
+	}
 	p := identity.Of(pid)
 	command := Command{PID: pid, Start: p.Start, PidfdID: p.PidfdID}
 	if l.record.Command != nil {

@@ -5,6 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"xlock/internal/fdprobe"
@@ -109,7 +112,7 @@ func (r *Report) warnOfFile(f *os.File, local bool) {
 	if info.Mode()&others != 0 && reachable(filepath.Dir(path)) {
 		r.addWarning(WarnMode, fmt.Sprintf("%04o", info.Mode().Perm()))
 	}
-	if dir, err := os.Stat(filepath.Dir(path)); err == nil && isProtected(dir) {
+	if dir, err := os.Stat(filepath.Dir(path)); err == nil && isProtected(dir, info) {
 		r.addWarning(WarnSticky, "")
 	}
 }
@@ -130,10 +133,17 @@ func reachable(dir string) bool {
 	}
 }
 
-func isProtected(dir os.FileInfo) bool {
-	const others = 0o002
-	return dir.Mode()&fs.ModeSticky != 0 && dir.Mode()&others != 0 && protectsRegular()
+// isProtected: with fs.protected_regular the kernel refuses O_CREAT of another
+// user's file in a sticky directory of somebody else's that all may write to, and
+// from 2 on the group (proc(5)).
+func isProtected(dir, file os.FileInfo) bool {
+	const group, others = 0o020, 0o002
+	level := protectedRegular()
+	shared := level >= 1 && dir.Mode()&others != 0 || level >= 2 && dir.Mode()&group != 0
+	return shared && dir.Mode()&fs.ModeSticky != 0 && ownerOf(dir) != ownerOf(file)
 }
+
+func ownerOf(info os.FileInfo) uint32 { return info.Sys().(*syscall.Stat_t).Uid }
 
 // warnOfLoss: nothing is at the path, but somebody may hold what was there.
 func (r *Report) warnOfLoss() {
@@ -141,16 +151,21 @@ func (r *Report) warnOfLoss() {
 	if err != nil {
 		return
 	}
-	if lost := fdprobe.ListLost(path); len(lost) > 0 {
-		r.addWarning(WarnLost, fmt.Sprint(lost))
+	r.addLost(fdprobe.ListLost(path))
+	r.warnOfBlindness()
+}
+
+func (r *Report) addLost(pids []int) {
+	var texts []string
+	for _, pid := range pids {
+		texts = append(texts, "pid "+strconv.Itoa(pid))
+	}
+	if len(texts) > 0 {
+		r.addWarning(WarnLost, strings.Join(texts, ", "))
 	}
 }
 
-// warnOfProcesses warns of what was not seen, and of what should have been.
-func (r *Report) warnOfProcesses() {
-	if lost := r.Kernel.Lost; len(lost) > 0 {
-		r.addWarning(WarnLost, fmt.Sprint(lost))
-	}
+func (r *Report) warnOfBlindness() {
 	blind := identity.BlindSpots()
 	if blind.OuterNamespaces {
 		r.addWarning(WarnNamespace, "")
@@ -158,6 +173,12 @@ func (r *Report) warnOfProcesses() {
 	if blind.Hidden {
 		r.addWarning(WarnHidden, "")
 	}
+}
+
+// warnOfProcesses warns of what was not seen, and of what should have been.
+func (r *Report) warnOfProcesses() {
+	r.addLost(r.Kernel.Lost)
+	r.warnOfBlindness()
 	if unseen := r.Kernel.Unseen; unseen > 0 {
 		r.addWarning(WarnUnseen, fmt.Sprint(unseen))
 	}
