@@ -377,8 +377,5 @@ func quoteWord(word string) string {
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
 		return word
 	}
-	if escape(word) != word { // $'...' takes escapes (POSIX.1-2024, bash, zsh)
-		return "$'" + strings.ReplaceAll(escape(strings.ReplaceAll(word, `\`, `\\`)), "'", `\'`) + "'"
-	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
