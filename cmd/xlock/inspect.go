@@ -47,7 +47,7 @@ EXIT STATUS
 		},
 	}
 	cmd.Flags().BoolVar(&opts.json, "json", false, "print one JSON object per lock")
-	cmd.Flags().BoolVar(&opts.watch, "watch", false, "look on: redraw on a terminal, else a line per change")
+	cmd.Flags().BoolVar(&opts.watch, "watch", false, "look on, twice a second: redraw on a terminal, else a line per change that is seen")
 	cmd.Flags().Var(&opts.is, "is", "print nothing, and succeed if the lock is free, held, abandoned or unknown")
 	return cmd
 }

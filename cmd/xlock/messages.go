@@ -140,6 +140,8 @@ func remedy(err *fs.PathError) string {
 	switch {
 	case err.Op == "replace" && errors.Is(err, fs.ErrPermission):
 		return "; its owner, or root, can replace it, who may write to its directory"
+	case err.Op == "replace" && errors.Is(err, syscall.EBUSY):
+		return "; it is a mount of its own (a container's?), which cannot be replaced: end its holder instead"
 	case err.Op == "replace":
 		return "; it could not be replaced, end its holder instead"
 	case errors.Is(err, lock.ErrNotLockFile):
@@ -261,8 +263,11 @@ func since(t *time.Time) string {
 // moment is a time with its distance from now, in the reader's time zone.
 func moment(t time.Time) string {
 	age := time.Since(t).Truncate(time.Second)
-	if age < 0 {
+	switch {
+	case age < 0:
 		return t.Local().Format(time.DateTime) + " (in the future)"
+	case age > mostAge:
+		return t.Local().Format(time.DateTime)
 	}
 	return fmt.Sprintf("%s (%s ago)", t.Local().Format(time.DateTime), age)
 }

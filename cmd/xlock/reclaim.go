@@ -4,10 +4,12 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"xlock/internal/lock"
 )
@@ -77,7 +79,17 @@ func runReclaim(w io.Writer, opts reclaimOptions, paths []string) error {
 		return usageError{"no lock file given; usage: xlock reclaim LOCK..."}
 	}
 	var failure error
+	signals := make(chan os.Signal, 1)
+	if opts.force { // a lock file is replaced by several calls
+		catchEnds(signals)
+		defer signal.Stop(signals)
+	}
 	for _, path := range paths {
+		select {
+		case sig := <-signals:
+			return signalError{sig.(unix.Signal)}
+		default:
+		}
 		done, err := lock.Reclaim(path, lock.ReclaimOptions{
 			DryRun:     opts.dryRun,
 			Force:      opts.force,

@@ -277,6 +277,9 @@ func next(r *lock.Report) string {
 	reclaim := "xlock reclaim " + shellQuote(r.Path)
 	switch r.State {
 	case lock.Abandoned:
+		if lost := warningOf(r, lock.WarnLost); lost != nil {
+			return "wait for " + lost.Detail + " to end: the next 'xlock run' would run beside its command"
+		}
 		return "nothing, the next 'xlock run' takes it; or: " + reclaim
 	case lock.UnknownState:
 		return lookThere(r) + "; this frees the lock if the kernel proves it gone: " + reclaim
@@ -291,11 +294,11 @@ func nextOfHeld(r *lock.Report) string {
 		return "it is stopped: fg in its terminal, or: kill -CONT " + strings.Join(sleepers, " ")
 	}
 	switch {
-	case r.Liveness == identity.Unknown:
+	case r.Liveness == identity.Unknown && len(kernelHolders(r)) == 0:
 		return lookThere(r)
-	case r.Reason == lock.ReasonKernelLock:
+	case r.Liveness == identity.Unknown, r.Reason == lock.ReasonKernelLock:
 		return nextOfKernelLock(r)
-	case slices.ContainsFunc(r.Warnings, func(w lock.Warning) bool { return w.Code == lock.WarnNoKernelLock }):
+	case warningOf(r, lock.WarnNoKernelLock) != nil:
 		return fmt.Sprintf("wait for pid %d; if you know that it is done: xlock reclaim --force --if-generation %d %s",
 			r.Blocker.PID, r.Content.Record.Generation, shellQuote(r.Path))
 	case r.Blocker != nil:
@@ -304,14 +307,28 @@ func nextOfHeld(r *lock.Report) string {
 	return "wait"
 }
 
-// nextOfKernelLock names whom to wait for: those in whom the lock is open now.
-func nextOfKernelLock(r *lock.Report) string {
-	var pids []string
+func warningOf(r *lock.Report, code lock.WarningCode) *lock.Warning {
+	for i := range r.Warnings {
+		if r.Warnings[i].Code == code {
+			return &r.Warnings[i]
+		}
+	}
+	return nil
+}
+
+// kernelHolders are those in whom the lock is open now.
+func kernelHolders(r *lock.Report) (pids []string) {
 	for _, h := range r.Kernel.Holders {
 		if h.Source == fdprobe.FDInfo {
 			pids = append(pids, strconv.Itoa(h.PID))
 		}
 	}
+	return pids
+}
+
+// nextOfKernelLock names whom to wait for.
+func nextOfKernelLock(r *lock.Report) string {
+	pids := kernelHolders(r)
 	if len(pids) == 0 {
 		return "look as root, and in the containers of this machine: sudo xlock inspect " + shellQuote(r.Path)
 	}

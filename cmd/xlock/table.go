@@ -38,7 +38,7 @@ func lockFiles(dir string) (reports []*lock.Report, worst statusError) {
 	}
 	var paths []string
 	for _, entry := range entries {
-		if entry.Type().IsRegular() {
+		if entry.Type().IsRegular() && !isBeside(entry.Name()) {
 			paths = append(paths, filepath.Join(dir, entry.Name()))
 		}
 	}
@@ -55,13 +55,23 @@ func lockFiles(dir string) (reports []*lock.Report, worst statusError) {
 	return reports, worst
 }
 
+// isBeside: such a file is left where a reclaim --force was killed.
+func isBeside(name string) bool {
+	digits := filepath.Ext(name)
+	return strings.HasPrefix(name, ".") && len(digits) > 1 && strings.Trim(digits[1:], "0123456789") == ""
+}
+
+// mostName is how much of a file's name the table shows, lest a long one push the rest
+// out of sight.
+const mostName = 60
+
 func table(w io.Writer, reports []*lock.Report) error {
 	var text strings.Builder
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "LOCK\tSTATE\tHOLDER\tSINCE\tWAITING\tLABEL")
 	for _, r := range reports {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\n",
-			escape(filepath.Base(r.Path)), r.State, escape(holderCell(r)), sinceCell(r), len(r.Kernel.Waiters), escape(labelCell(r)))
+			cut(escape(filepath.Base(r.Path)), mostName), r.State, escape(holderCell(r)), sinceCell(r), len(r.Kernel.Waiters), escape(labelCell(r)))
 	}
 	t.Flush()
 	return write(w, text.String())
@@ -88,12 +98,19 @@ func holderCell(r *lock.Report) string {
 	return "?"
 }
 
+// mostAge: a clock that was set to nothing in between tells no age.
+const mostAge = 50 * 365 * 24 * time.Hour
+
 func sinceCell(r *lock.Report) string {
 	record := r.Content.Record
 	if r.State == lock.Free || r.Reason == lock.ReasonKernelLock || record == nil || record.Acquired == nil {
 		return "-"
 	}
-	return time.Since(*record.Acquired).Truncate(time.Second).String()
+	age := time.Since(*record.Acquired).Truncate(time.Second)
+	if age < 0 || age > mostAge {
+		return "?"
+	}
+	return age.String()
 }
 
 func labelCell(r *lock.Report) string {

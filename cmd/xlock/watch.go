@@ -31,7 +31,7 @@ func watchLocks(ctx context.Context, w io.Writer, opts inspectOptions, paths []s
 	}
 	v.live = isTerminal(w) && !opts.json && os.Getenv("TERM") != "dumb"
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+	catchEnds(signals)
 	if v.live {
 		signal.Notify(signals, unix.SIGWINCH, unix.SIGTSTP)
 		if err := write(w, enterScreen); err != nil {
@@ -51,10 +51,34 @@ func watchLocks(ctx context.Context, w io.Writer, opts inspectOptions, paths []s
 				return err
 			}
 		case <-tick.C:
+			if unread(w) {
+				return signalError{unix.SIGPIPE} // as at the next line
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// catchEnds catches the signals by which a user ends a program, but for those that
+// were ignored when it started (nohup).
+func catchEnds(signals chan os.Signal) {
+	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {
+		if !signal.Ignored(sig) {
+			signal.Notify(signals, sig)
+		}
+	}
+}
+
+// unread reports whether nobody reads any more what is written to a pipe (poll(2)).
+func unread(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0 && fds[0].Revents&unix.POLLERR != 0
 }
 
 // The alternate screen, without a cursor (xterm's control sequences).

@@ -181,3 +181,18 @@ func TestWatchIsStopped(t *testing.T) {
 	tty.expect(`\x1b\[\?1049l`)
 	tty.ended(cmd, "SIGTERM")
 }
+
+// A watch that nobody reads any more ends, also while nothing changes.
+func TestWatchIsNotRead(t *testing.T) {
+	b := newBench(t)
+	out, stdout, err := os.Pipe()
+	b.check(err)
+	cmd := b.command("xlock", "inspect", "--watch", "lock")
+	cmd.Stdout = stdout
+	b.check(cmd.Start())
+	b.check(stdout.Close())
+	_, err = out.Read(make([]byte, 1000))
+	b.check(err)
+	b.check(out.Close())
+	b.ended(cmd, "SIGPIPE")
+}

@@ -1,6 +1,9 @@
 package fdprobe
 
-import "os"
+import (
+	"os"
+	"path/filepath"
+)
 
 // Source names where the kernel shows a holder.
 type Source string
@@ -43,8 +46,15 @@ func ListHolders(files []*os.File) ([]Holders, error) { return listHolders(files
 // waiters, and those holders that are listed there.
 func ListQueue(files []*os.File) ([]Holders, error) { return listQueue(files) }
 
-// ListLost lists the processes with a lock on a deleted file that had this path,
-// which is absolute.
+// PrefixBeside is how the name of a file begins that a forced reclaim makes beside
+// the lock file at path, before digits. No name is longer than 255 bytes (NAME_MAX).
+func PrefixBeside(path string) string {
+	const most = 200
+	name := filepath.Base(path)
+	return "." + name[:min(len(name), most)] + "."
+}
+
+// ListLost lists the processes with a lock on a deleted file that had this path.
 func ListLost(path string) []int { return listLost(path) }
 
 // OpenIn says whether a descriptor of another process is open on f's file,

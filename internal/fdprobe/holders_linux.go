@@ -51,8 +51,7 @@ func newSurvey(files []*os.File) (survey, error) {
 		if err != nil {
 			return nil, err
 		}
-		path, _ := filepath.Abs(f.Name())
-		s = append(s, &surveyed{device: superblock(f, info), info: info, path: path})
+		s = append(s, &surveyed{device: superblock(f, info), info: info, path: realPath(f.Name())})
 	}
 	return s, nil
 }
@@ -173,16 +172,27 @@ func isLost(dir string, fd int, info os.FileInfo, path string) bool {
 	return err == nil && isLastName(name, path) && isLocked(dir, fd)
 }
 
+// realPath is the path as links of descriptors have it: absolute, and without
+// symbolic links on the way.
+func realPath(path string) string {
+	dir, name := filepath.Split(path)
+	if real, err := filepath.EvalSymlinks(filepath.Clean(dir)); err == nil {
+		dir = real
+	}
+	path, _ = filepath.Abs(filepath.Join(dir, name))
+	return path
+}
+
 // isLastName reports whether the link of a deleted file says that it had the path.
-// One that a forced reclaim took away has been beside it, as .NAME.DIGITS, since.
+// One that a forced reclaim took away has been beside it since.
 func isLastName(link, path string) bool {
 	link, deleted := strings.CutSuffix(link, " (deleted)")
-	dir, name := filepath.Split(path)
-	digits, beside := strings.CutPrefix(link, dir+"."+name+".")
+	digits, beside := strings.CutPrefix(link, filepath.Join(filepath.Dir(path), PrefixBeside(path)))
 	return deleted && (link == path || beside && strings.Trim(digits, "0123456789") == "")
 }
 
 func listLost(path string) (lost []int) {
+	path = realPath(path)
 	_ = eachProcess(func(pid int) {
 		for _, dir := range tables(pid) {
 			fds, _ := list(filepath.Join(dir, "fd"))

@@ -176,31 +176,39 @@ func (t *taker) lockKernel(ctx context.Context, f *os.File, s scene) error {
 // go. A path that names nothing is waited with, since to make a new file there
 // would let us in beside the holder.
 func lockUnlessReplaced(ctx context.Context, f *os.File) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	ours, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	go func() {
-		tick := time.NewTicker(lastLookAgain)
+		tick := time.NewTicker(lookAtPath)
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if named, err := os.Lstat(f.Name()); err == nil && !os.SameFile(ours, named) {
-					cancel(errReplaced)
+				if isReplaced(f.Name(), ours) {
+					cancel()
 				}
 			}
 		}
 	}()
 	err = flock.Lock(ctx, f)
-	if flock.Abandoned(err) && errors.Is(context.Cause(ctx), errReplaced) {
-		return errReplaced
+	if flock.Abandoned(err) && isReplaced(f.Name(), ours) {
+		return errReplaced // also at the end of a limit: the new file may be free
 	}
 	return err
+}
+
+// lookAtPath is how often a waiter in the kernel's queue looks at the path.
+const lookAtPath = time.Second
+
+func isReplaced(path string, ours os.FileInfo) bool {
+	named, err := os.Lstat(path)
+	return err == nil && !os.SameFile(ours, named)
 }
 
 // lockWhileOwnerLives waits for a kernel lock that a descriptor of our own

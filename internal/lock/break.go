@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"xlock/internal/eintr"
+	"xlock/internal/fdprobe"
 	"xlock/internal/flock"
 )
 
-// Break says who overruled a holder. A record has room for the last one: of two
-// broken holders who both run on, the first learns only that it lost its lock.
+// Break says who overruled a holder. It is left at the path for everybody, and in
+// the file that was taken away for its holder, as a second break may follow.
 type Break struct {
 	Generation uint64    `json:"generation"` // of the hold that was broken
 	Time       time.Time `json:"time"`
@@ -73,7 +74,7 @@ func breakLocked(f *os.File, refused error, opts ReclaimOptions) (*Reclaimed, er
 		Forced: true,
 	}
 	if opts.DryRun {
-		return r, nil
+		return r, mayReplace(f)
 	}
 	if err := lockOutBreakers(f); err != nil {
 		return nil, refused // another breaker of this file is at work
@@ -104,11 +105,12 @@ func holderIn(refused error) *Holder {
 //
 // What came out in exchange is looked at: it must be f's file, in the state in which
 // it was judged. If not, it is put back as it was, and errReplaced tells to judge
-// again. A breaker that is killed leaves a file beside the lock, whose name begins
-// with a dot and the lock's.
+// again. A breaker that is killed leaves a file beside the lock, with a name by
+// [fdprobe.PrefixBeside].
 func replace(f *os.File, judged Content) error {
 	path := f.Name()
-	fresh, err := freeFileLike(f, judged)
+	free := freeAfterBreak(judged)
+	fresh, err := freeFileLike(f, free)
 	if err != nil {
 		return err
 	}
@@ -119,6 +121,7 @@ func replace(f *os.File, judged Content) error {
 		return cannotReplace(path, err)
 	}
 	if isOld(beside, f, judged) {
+		_ = free.writeTo(f) // the word at the path is enough, until the next break
 		return os.Remove(beside)
 	}
 	if err := exchange(beside, path); err != nil { // what is beside now is not ours to remove
@@ -144,18 +147,25 @@ func cannotReplace(path string, err error) error {
 // opReplace is the Op of the errors of a file that could not be replaced.
 const opReplace = "replace"
 
-// freeFileLike makes a file with the mode and owner of f's and a free record that
-// carries the generation on, and takes its lock.
-func freeFileLike(f *os.File, content Content) (*os.File, error) {
-	dir, name := filepath.Split(f.Name())
-	if dir == "" {
-		dir = "."
-	}
-	fresh, err := os.CreateTemp(dir, "."+name+".*")
+// mayReplace fails if the directory can be seen not to allow it. Not all can be
+// seen without trying.
+func mayReplace(f *os.File) error {
+	err := unix.Faccessat(unix.AT_FDCWD, filepath.Dir(f.Name()), unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 	if err != nil {
-		return nil, cannotReplace(f.Name(), err)
+		return cannotReplace(f.Name(), err)
 	}
-	if err := makeFree(fresh, f, content); err != nil {
+	return nil
+}
+
+// freeFileLike makes a file with the mode and owner of f's and the record, and
+// takes its lock.
+func freeFileLike(f *os.File, free *Record) (*os.File, error) {
+	path := f.Name()
+	fresh, err := os.CreateTemp(filepath.Dir(path), fdprobe.PrefixBeside(path)+"*")
+	if err != nil {
+		return nil, cannotReplace(path, err)
+	}
+	if err := makeFree(fresh, f, free); err != nil {
 		fresh.Close()
 		os.Remove(fresh.Name())
 		return nil, cannotReplace(f.Name(), err)
@@ -163,7 +173,7 @@ func freeFileLike(f *os.File, content Content) (*os.File, error) {
 	return fresh, nil
 }
 
-func makeFree(fresh, old *os.File, content Content) error {
+func makeFree(fresh, old *os.File, free *Record) error {
 	info, err := old.Stat()
 	if err != nil {
 		return err
@@ -184,19 +194,26 @@ func makeFree(fresh, old *os.File, content Content) error {
 	if err := fresh.Chmod(info.Mode().Perm()); err != nil {
 		return err
 	}
-	free := Record{Version: formatVersion, State: StateFree}
-	if content.Kind == Valid {
-		free = *content.Record
+	return free.writeTo(fresh)
+}
+
+// freeAfterBreak is the record of the lock once its hold is broken. It carries the
+// generation on. A holder that has not written its record yet, or keeps none,
+// has the next generation.
+func freeAfterBreak(judged Content) *Record {
+	free := &Record{Version: formatVersion, State: StateFree}
+	if judged.Kind == Valid {
+		free = judged.Record
 	}
 	if free.State == StateHeld {
-		free = *free.released(nil)
+		free = free.released(nil)
 	} else {
-		// The holder has not written its record yet, or keeps none. The next
-		// generation is its own.
-		free.Generation++
+		next := *free
+		next.Generation++
+		free = &next
 	}
-	free.Broken = newBreak(&free)
-	return free.writeTo(fresh)
+	free.Broken = newBreak(free)
+	return free
 }
 
 // isOld reports whether the path names f's file, and it still says what it said.
@@ -213,18 +230,30 @@ func isOld(path string, f *os.File, judged Content) bool {
 	return err == nil && sameContent(judged, content)
 }
 
-// lost says how this hold was lost: whoever broke it has left word at the path.
+// lost says how this hold was lost: whoever broke it has left word, in the file
+// and at the path.
 func (l *Lock) lost() error {
-	f, err := openToRead(l.file.Name())
-	if err == nil {
+	word := l.breakIn(l.file)
+	if f, err := openToRead(l.file.Name()); err == nil && word == nil {
 		defer f.Close()
-		content, err := readOurs(f)
-		if err == nil && content.Kind == Valid && content.Record.Broken != nil &&
-			content.Record.Broken.Generation == l.record.Generation {
-			return &BrokenError{Path: l.file.Name(), Break: *content.Record.Broken}
-		}
+		word = l.breakIn(f)
+	}
+	if word != nil {
+		return &BrokenError{Path: l.file.Name(), Break: *word}
 	}
 	return fmt.Errorf("%s: %w", l.file.Name(), ErrLost)
+}
+
+// breakIn finds the break of this hold.
+func (l *Lock) breakIn(f *os.File) *Break {
+	content, err := readOurs(f)
+	if err != nil || content.Kind != Valid {
+		return nil
+	}
+	if word := content.Record.Broken; word != nil && word.Generation == l.record.Generation {
+		return word
+	}
+	return nil
 }
 
 // setLock asks for the whole file by a command of fcntl(2).

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -127,5 +128,22 @@ func TestForceSparesTheNextHold(t *testing.T) {
 	opts.found = &judged
 	if _, err := reclaimFile(f.Name(), f, opts); err != nil {
 		t.Errorf("reclaim of the hold that was found: %v", err)
+	}
+}
+
+// The end of a limit is no reason to give up a lock that is free at the path.
+func TestWaitEndsOnAReplacedFile(t *testing.T) {
+	f, _ := heldFile(t)
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	if err := lockUnlessReplaced(ctx, f); !errors.Is(err, context.Canceled) {
+		t.Errorf("lockUnlessReplaced = %v, want %v", err, context.Canceled)
+	}
+	g, judged := heldFile(t)
+	if err := replace(g, judged); err != nil {
+		t.Fatal(err)
+	}
+	if err := lockUnlessReplaced(ctx, g); !errors.Is(err, errReplaced) {
+		t.Errorf("lockUnlessReplaced = %v, want %v", err, errReplaced)
 	}
 }

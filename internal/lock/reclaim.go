@@ -140,12 +140,16 @@ func clearRecord(f *os.File, h *Holder, content Content, opts ReclaimOptions) (*
 	return r, free.writeTo(f)
 }
 
-// concerns fails if the hold is not the one that was meant. A lock without a
-// record has generation 0.
+// concerns fails if the hold is not the one that was meant. One that is not in the
+// record, or not yet, has the generation behind the last that was.
 func (o *ReclaimOptions) concerns(h *Holder) error {
-	var found uint64
-	if h.Record != nil {
+	found := uint64(1)
+	switch {
+	case h.Record == nil:
+	case h.Record.State == StateHeld:
 		found = h.Record.Generation
+	default:
+		found = h.Record.Generation + 1
 	}
 	if o.Generation == nil || *o.Generation == found {
 		return nil

@@ -73,7 +73,7 @@ func (r *Report) warn(consistent bool, errKernel error) {
 	switch named := r.Reason == ReasonOwner && r.Blocker != nil; {
 	case !consistent:
 		r.addWarning(WarnChanging, "")
-	case len(r.Kernel.Holders) > 0 && named && !r.shows(r.Blocker):
+	case len(r.Kernel.Holders) > 0 && named && r.Liveness == identity.Alive && !r.shows(r.Blocker):
 		r.addWarning(WarnOtherHolder, "")
 	}
 	r.warnOfClock()
@@ -107,6 +107,9 @@ func (r *Report) warnOfFile(f *os.File, local bool) {
 	path, err := filepath.Abs(f.Name())
 	if err != nil {
 		return
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
 	}
 	const others = 0o006
 	if info.Mode()&others != 0 && reachable(filepath.Dir(path)) {
@@ -147,11 +150,7 @@ func ownerOf(info os.FileInfo) uint32 { return info.Sys().(*syscall.Stat_t).Uid 
 
 // warnOfLoss: nothing is at the path, but somebody may hold what was there.
 func (r *Report) warnOfLoss() {
-	path, err := filepath.Abs(r.Path)
-	if err != nil {
-		return
-	}
-	r.addLost(fdprobe.ListLost(path))
+	r.addLost(fdprobe.ListLost(r.Path))
 	r.warnOfBlindness()
 }
 
