@@ -30,6 +30,7 @@ type eventJSON struct {
 	Time       time.Time   `json:"time"`
 	Lock       string      `json:"lock"`
 	Generation uint64      `json:"generation,omitempty"`
+	Shared     bool        `json:"shared,omitempty"`
 	PID        int         `json:"pid,omitempty"`
 	Exit       *int        `json:"exit,omitempty"`
 	Signal     string      `json:"signal,omitempty"`
@@ -79,7 +80,11 @@ func (e *events) waiting(w wait) {
 }
 
 func (e *events) acquired(l *lock.Lock) {
-	e.write(eventJSON{Event: "acquired", Generation: l.Generation()})
+	event := eventJSON{Event: "acquired", Shared: l.Shared()}
+	if !l.Shared() {
+		event.Generation = l.Generation()
+	}
+	e.write(event)
 }
 
 func (e *events) started(pid int) { e.write(eventJSON{Event: "started", PID: pid}) }

@@ -73,6 +73,8 @@ type reportJSON struct {
 	CommandProcess *lock.Party        `json:"command_process,omitempty"`
 	Holders        []kernelHolderJSON `json:"holders"`
 	Waiters        []lock.Seen        `json:"waiters"`
+	ReadersWaiting int                `json:"readers_waiting,omitempty"`
+	Ranges         []rangeJSON        `json:"ranges,omitempty"`
 	Warnings       []warningJSON      `json:"warnings"`
 	Next           string             `json:"next,omitempty"`
 }
@@ -82,6 +84,16 @@ type kernelHolderJSON struct {
 	PID    int            `json:"pid"`
 	Source fdprobe.Source `json:"source"`
 	lock.Seen
+}
+
+// rangeJSON is a lock of fcntl(2).
+type rangeJSON struct {
+	PID    int            `json:"pid,omitempty"`
+	Source fdprobe.Source `json:"source"`
+	OFD    bool           `json:"ofd"`
+	Shared bool           `json:"shared"`
+	Start  int64          `json:"start"`
+	Len    int64          `json:"length"` // 0: to the end of the file
 }
 
 type warningJSON struct {
@@ -107,6 +119,10 @@ func jsonReport(r *lock.Report) reportJSON {
 	}
 	for _, pid := range r.Kernel.Waiters {
 		object.Waiters = append(object.Waiters, p.seen(pid))
+	}
+	object.ReadersWaiting = r.Kernel.Readers
+	for _, held := range r.Kernel.Ranges {
+		object.Ranges = append(object.Ranges, rangeJSON{max(held.PID, 0), held.Source, held.OFD, held.Shared, held.Start, held.Len})
 	}
 	for _, w := range r.Warnings {
 		object.Warnings = append(object.Warnings, warningJSON{w.Code, warningText(w)})

@@ -219,13 +219,41 @@ func heldBy(h lock.Holder) string {
 	case h.Descriptor >= 0:
 		return fmt.Sprintf("%s is held through this process's own descriptor %d", h.Path, h.Descriptor)
 	case h.Reason == lock.ReasonKernelLock:
-		return h.Path + " is held by somebody whom its record does not name: another program (flock(1)?), or what an earlier holder left running"
+		return h.Path + " is held by somebody whom its record does not name" + takers(h) + ": another program (flock(1)?), or what an earlier holder left running"
+	case h.Reason == lock.ReasonShared:
+		return h.Path + " is held by " + readers(h)
+	case h.Reason == lock.ReasonWriterWaits:
+		return h.Path + " is held by " + readers(h) + ", and somebody who waits to have it alone is first"
 	case h.Reason == lock.ReasonNoAnswer:
 		return h.Path + " is held by somebody who cannot be seen from here, or its file system does not answer"
 	case h.Record == nil:
 		return h.Path + " is " + state
 	}
 	return fmt.Sprintf("%s is %s by %s%s", h.Path, state, holderOf(h.Record, h.Judgement), since(h.Record.Acquired))
+}
+
+func readers(h lock.Holder) string {
+	if len(h.Takers) == 1 {
+		return "a reader" + takers(h)
+	}
+	return "readers" + takers(h)
+}
+
+// takers names those who took the kernel lock.
+func takers(h lock.Holder) string {
+	const most = 5
+	var pids []string
+	for _, pid := range h.Takers {
+		if len(pids) == most {
+			pids = append(pids, "...")
+			break
+		}
+		pids = append(pids, "pid "+strconv.Itoa(pid))
+	}
+	if len(pids) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(pids, ", ") + ")"
 }
 
 // holderOf names the process that keeps the lock, and whose it is.
@@ -289,6 +317,10 @@ func explain(j lock.Judgement) string {
 		return "its record cannot be read, and counts for nothing"
 	case lock.ReasonKernelLock:
 		return "flock(2) is held by somebody whom its record does not name"
+	case lock.ReasonShared:
+		return "readers share it"
+	case lock.ReasonWriterWaits:
+		return "readers share it, and a writer waits"
 	case lock.ReasonNoAnswer:
 		return "nobody is seen to hold it, but flock(2) has not been granted"
 	case lock.ReasonCommandRunning:
@@ -320,6 +352,9 @@ func explainIdentity(word identity.Word) string {
 }
 
 func taken(l *lock.Lock) string {
+	if l.Shared() {
+		return "took " + l.File().Name() + ", shared"
+	}
 	return fmt.Sprintf("took %s, generation %d", l.File().Name(), l.Generation())
 }
 

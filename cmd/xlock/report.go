@@ -31,6 +31,12 @@ func person(r *lock.Report, s style) string {
 	for i, pid := range r.Kernel.Waiters {
 		p.line(p.once(i == 0, "waiting"), fmt.Sprintf("%d. %s", i+1, seen(p.seen(pid))))
 	}
+	if n := r.Kernel.Readers; n > 0 {
+		p.line(p.once(len(r.Kernel.Waiters) == 0, "waiting"), readersBehind(n))
+	}
+	for i, held := range r.Kernel.Ranges {
+		p.line(p.once(i == 0, "fcntl"), rangeText(held))
+	}
 	for _, warning := range r.Warnings {
 		p.line("warning", warningText(warning))
 	}
@@ -47,6 +53,31 @@ func (p *reportText) line(name, value string) {
 		name += ":"
 	}
 	fmt.Fprintf(p, "  %-9s %s\n", name, escape(value))
+}
+
+func readersBehind(n int) string {
+	if n == 1 {
+		return "then a reader, whom the kernel does not name"
+	}
+	return fmt.Sprintf("then %d readers, whom the kernel does not name", n)
+}
+
+// rangeText tells of a lock of fcntl(2).
+func rangeText(r fdprobe.Range) string {
+	who, kind, bytes := fmt.Sprintf("pid %d", r.PID), "exclusive", "the whole file"
+	if r.PID < 0 {
+		who = "somebody"
+	}
+	if r.Shared {
+		kind = "shared"
+	}
+	switch {
+	case r.Len > 0:
+		bytes = fmt.Sprintf("bytes %d to %d", r.Start, r.Start+r.Len-1)
+	case r.Start > 0:
+		bytes = fmt.Sprintf("bytes from %d on", r.Start)
+	}
+	return fmt.Sprintf("%s (%s), %s, %s: another lock, which keeps nobody from this one", who, r.Source, kind, bytes)
 }
 
 func (p *reportText) once(first bool, name string) string {
@@ -69,7 +100,7 @@ func (p *reportText) seen(pid int) lock.Seen {
 // record tells what the record says, and what is there of its processes now.
 func (p *reportText) record(record *lock.Record) {
 	who := "owner"
-	if p.r.State == lock.Free {
+	if p.r.State == lock.Free || record.State == lock.StateFree {
 		who = "last"
 	}
 	owner := fmt.Sprintf("pid %d", record.Owner.PID)
@@ -296,7 +327,7 @@ func nextOfHeld(r *lock.Report) string {
 	switch {
 	case r.Liveness == identity.Unknown && len(kernelHolders(r)) == 0:
 		return lookThere(r)
-	case r.Liveness == identity.Unknown, r.Reason == lock.ReasonKernelLock:
+	case r.Liveness == identity.Unknown, r.Reason == lock.ReasonKernelLock, r.Reason == lock.ReasonShared:
 		return nextOfKernelLock(r)
 	case warningOf(r, lock.WarnNoKernelLock) != nil:
 		return fmt.Sprintf("wait for pid %d; if you know that it is done: xlock reclaim --force --if-generation %d %s",

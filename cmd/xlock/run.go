@@ -10,6 +10,7 @@ import (
 )
 
 type runOptions struct {
+	shared  bool
 	noWait  bool
 	wait    limit
 	status  exitCode
@@ -22,6 +23,7 @@ type runOptions struct {
 }
 
 func (o *runOptions) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVarP(&o.shared, "shared", "s", false, "let other shared holders in at the same time")
 	flags.BoolVarP(&o.noWait, "no-wait", "n", false, "fail at once if the lock is busy")
 	flags.VarP(&o.wait, "wait", "w", "wait at most this long: 1.5, 90s, 1m30s (0: as -n)")
 	flags.VarP(&o.status, "conflict-exit-code", "E", "status for a busy lock, 0 to 255")
@@ -36,13 +38,16 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 func newRunCommand() *cobra.Command {
 	opts := runOptions{status: statusBusy}
 	cmd := &cobra.Command{
-		Use:   "run [-n | -w DURATION] [-E N] [-F | -o] [--label TEXT] [--status-fd N] [-q | -v] LOCK [--] COMMAND [ARG...]",
+		Use:   "run [-s] [-n | -w DURATION] [-E N] [-F | -o] [--label TEXT] [--status-fd N] [-q | -v] LOCK [--] COMMAND [ARG...]",
 		Short: "Run a command while holding a lock",
 		Long: `Run takes the lock LOCK, creating the file if it is missing, runs COMMAND, and
 gives the lock back when COMMAND ends. Everything behind LOCK, or behind a "--"
 that follows it, is the command. The command finds the lock file's path in
 XLOCK_PATH, the number of the lock's descriptor in XLOCK_FD (not with -o), and
-in XLOCK_GENERATION a number that grows with every holder.
+in XLOCK_GENERATION (not with -s) a number that grows with every holder.
+
+With -s many commands run at the same time, and none beside one without -s. Who
+waits for the lock without -s goes before whoever asks for it with -s later.
 
 EXAMPLES
   xlock run /run/lock/deploy.lock ./deploy.sh --fast
@@ -51,6 +56,8 @@ EXAMPLES
       do not wait: status 75 if somebody holds the lock
   xlock run -w 1m30s -E 0 /run/lock/report.lock report
       wait for 90 seconds; count a busy lock as success
+  xlock run -s /run/lock/deploy.lock ./report
+      beside other readers of what deploy.sh writes
 
 EXIT STATUS
   the command's own, or its death by the same signal, once it ran
@@ -96,6 +103,10 @@ func (o *runOptions) check(args []string) (path string, command []string, err er
 		return "", nil, usageError{"-n and -w exclude each other; give one of them"}
 	case o.noFork && o.close:
 		return "", nil, usageError{"-F and -o exclude each other: without a fork the command itself keeps the descriptor"}
+	case o.shared && o.close:
+		return "", nil, usageError{"-s and -o exclude each other: nothing but the descriptor keeps a shared hold"}
+	case o.shared && o.label != "":
+		return "", nil, usageError{"-s and --label exclude each other: a shared hold writes no record that could show the label"}
 	case o.quiet && o.verbose:
 		return "", nil, usageError{"-q and -v exclude each other; give one of them"}
 	case len(args) == 0 || args[0] == "":

@@ -68,6 +68,7 @@ func (r *runner) acquire(ctx context.Context, command *supervise.Command) (*lock
 	defer notices.stop()
 	return lock.Acquire(ctx, r.path, lock.Options{
 		Mode:     mode,
+		Shared:   r.opts.shared,
 		Inherits: !r.opts.close,
 		Command:  command.Name(),
 		Label:    label,
@@ -128,10 +129,13 @@ func export(held *lock.Lock, opts runOptions) error {
 		return err
 	}
 	environment := map[string]string{
-		"XLOCK_PATH":       path,
-		"XLOCK_GENERATION": strconv.FormatUint(held.Generation(), 10),
+		"XLOCK_PATH": path,
 	}
 	os.Unsetenv("XLOCK_FD")
+	os.Unsetenv("XLOCK_GENERATION")
+	if !held.Shared() {
+		environment["XLOCK_GENERATION"] = strconv.FormatUint(held.Generation(), 10)
+	}
 	if !opts.close {
 		fd := int(held.File().Fd())
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {

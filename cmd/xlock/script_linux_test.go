@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 //	                              error that matches
 //	signal NAME N                 send a signal to the Nth background job, from 0; after
 //	                              KILL the job has ended
-//	queued LOCK N                 wait until N processes wait for the lock in the kernel
+//	queued LOCK N [READERS]       wait until N processes wait for the lock in the kernel,
+//	                              and as many readers at the turnstile; -1: N in all
 //	holding LOCK                  wait until the record names the running command, which
 //	                              is written after the command has started
 //	snapshot FILE...              remember what each file is, or that there is none
@@ -215,12 +216,23 @@ func awaitEnd(ts *testscript.TestScript, pid int) {
 }
 
 func cmdQueued(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: queued LOCK N")
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: queued LOCK N [READERS]")
 	}
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	await(ts, args[0], func(r *lock.Report) bool { return distinct(r.Kernel.Waiters) == want })
+	readers := 0
+	if len(args) == 3 {
+		readers, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
+	await(ts, args[0], func(r *lock.Report) bool {
+		waiters := distinct(r.Kernel.Waiters)
+		if readers < 0 {
+			return waiters+r.Kernel.Readers == want
+		}
+		return waiters == want && r.Kernel.Readers == readers
+	})
 }
 
 // distinct: /proc/locks takes several read(2), and what changes in between can

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"xlock/internal/fdprobe"
 	"xlock/internal/lock"
 )
 
@@ -82,6 +83,8 @@ func holderCell(r *lock.Report) string {
 	switch record := r.Content.Record; {
 	case r.State == lock.Free:
 		return "-"
+	case r.Reason == lock.ReasonShared:
+		return readersCell(r)
 	case r.Reason != lock.ReasonKernelLock && record != nil:
 		name := ""
 		if record.Command != nil && record.Command.Name != "" {
@@ -98,12 +101,23 @@ func holderCell(r *lock.Report) string {
 	return "?"
 }
 
+// readersCell counts those who took the lock.
+func readersCell(r *lock.Report) string {
+	takers := 0
+	for _, h := range r.Kernel.Holders {
+		if h.Source == fdprobe.ProcLocks {
+			takers++
+		}
+	}
+	return fmt.Sprintf("%d readers", max(takers, 1))
+}
+
 // mostAge: a clock that was set to nothing in between tells no age.
 const mostAge = 50 * 365 * 24 * time.Hour
 
 func sinceCell(r *lock.Report) string {
 	record := r.Content.Record
-	if r.State == lock.Free || r.Reason == lock.ReasonKernelLock || record == nil || record.Acquired == nil {
+	if r.State == lock.Free || r.Reason == lock.ReasonKernelLock || r.Reason == lock.ReasonShared || record == nil || record.Acquired == nil {
 		return "-"
 	}
 	age := time.Since(*record.Acquired).Truncate(time.Second)
@@ -114,7 +128,7 @@ func sinceCell(r *lock.Report) string {
 }
 
 func labelCell(r *lock.Report) string {
-	if record := r.Content.Record; record != nil && record.Label != "" && r.State != lock.Free {
+	if record := r.Content.Record; record != nil && record.Label != "" && r.State != lock.Free && r.Reason != lock.ReasonShared {
 		return record.Label
 	}
 	return "-"

@@ -34,7 +34,7 @@ func roleNoMainThread() int {
 			runtime.Gosched()
 		}
 		roleAnswer(f)
-		errTaken := errors.Join(flock.TryLock(context.Background(), locked), fdprobe.MarkHold(locked))
+		errTaken := errors.Join(flock.TryLock(context.Background(), locked, flock.Exclusive), fdprobe.MarkHold(locked))
 		roleAnswer(f)
 		fd, _, ok := fdprobe.OwnLock(f)
 		holders, errHolders := fdprobe.ListHolders([]*os.File{f})

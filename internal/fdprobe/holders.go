@@ -24,9 +24,24 @@ type Holder struct {
 	Source Source `json:"source"`
 }
 
+// Range is a lock of fcntl(2): of a process, or of an open file description (OFD).
+type Range struct {
+	PID        int // -1 if the kernel does not say whose it is
+	Source     Source
+	OFD        bool
+	Shared     bool
+	Start, Len int64 // Len 0: to the end of the file
+}
+
 // Holders is what the kernel shows about the flock(2) lock on a file.
 type Holders struct {
 	Holders []Holder
+	Shared  bool // the lock that they hold
+	// Readers is how many wait at the turnstile; the kernel does not say who.
+	Readers int
+	// Ranges are locks of fcntl(2) on the file. They have nothing to do with the
+	// flock(2) lock; a program that uses them may take the file for its own.
+	Ranges  []Range
 	Waiters []int // pids, in the order in which they will be granted
 	// Unseen is how many processes did not let us look at their descriptors.
 	Unseen int
@@ -60,6 +75,10 @@ func ListLost(path string) []int { return listLost(path) }
 // OpenIn says whether a descriptor of another process is open on f's file,
 // locked or not, and Unknown if its descriptors may not be read.
 func OpenIn(pid int, f *os.File) Answer { return openIn(pid, f) }
+
+// LockIn reports whether a descriptor of another process is seen to share a
+// flock(2) lock on f's file.
+func LockIn(pid int, f *os.File) bool { return lockIn(pid, f) }
 
 // OwnLock returns a descriptor of this process, f itself aside, whose open file
 // description holds the flock(2) lock on f's file, and whether that is a hold:

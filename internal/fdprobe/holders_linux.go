@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"xlock/internal/procfs"
+	"xlock/internal/turnstile"
 )
 
 func listHolders(files []*os.File) ([]Holders, error) {
@@ -84,10 +85,34 @@ func (s *surveyed) addLock(lock procfs.Lock) {
 	_, inode := deviceAndInode(s.info)
 	holder := Holder{lock.PID, ProcLocks}
 	switch {
-	case lock.Class != "FLOCK" || lock.Device != s.device || lock.Inode != inode:
+	case lock.Device != s.device || lock.Inode != inode:
+	case lock.Class == "POSIX", lock.Class == "OFDLCK":
+		s.addRange(lock, lock.PID, ProcLocks)
+	case lock.Class != "FLOCK":
 	case lock.Waiting: // several threads of one process can wait
 		s.Waiters = append(s.Waiters, lock.PID)
-	case !slices.Contains(s.Holders.Holders, holder):
+	default:
+		s.add(holder, lock)
+	}
+}
+
+// addRange adds a lock of fcntl(2), or somebody who waits at the turnstile.
+func (s *surveyed) addRange(lock procfs.Lock, pid int, source Source) {
+	switch {
+	case lock.Start >= turnstile.Place && lock.Len > 0: // ours
+		if lock.Waiting && !lock.Write {
+			s.Readers++
+		}
+	case !lock.Waiting:
+		s.Ranges = append(s.Ranges, Range{
+			PID: pid, Source: source, OFD: lock.Class == "OFDLCK", Shared: !lock.Write, Start: lock.Start, Len: lock.Len,
+		})
+	}
+}
+
+func (s *surveyed) add(holder Holder, lock procfs.Lock) {
+	s.Shared = !lock.Write // there is one kind at a time
+	if !slices.Contains(s.Holders.Holders, holder) {
 		s.Holders.Holders = append(s.Holders.Holders, holder)
 	}
 }
@@ -154,8 +179,13 @@ func (s *surveyed) addDescriptor(pid int, dir string, fd int, info os.FileInfo) 
 	holder := Holder{pid, FDInfo}
 	switch {
 	case os.SameFile(info, s.info):
-		if isLocked(dir, fd) && !slices.Contains(s.Holders.Holders, holder) {
-			s.Holders.Holders = append(s.Holders.Holders, holder)
+		for _, lock := range locksOf(dir, fd) {
+			switch lock.Class {
+			case "FLOCK":
+				s.add(holder, lock)
+			case "OFDLCK": // of which /proc/locks does not say whose they are
+				s.addRange(lock, pid, FDInfo)
+			}
 		}
 	case isLost(dir, fd, info, s.path) && !slices.Contains(s.Lost, pid):
 		s.Lost = append(s.Lost, pid)
@@ -260,12 +290,25 @@ func lockedDescriptor(dir string, target os.FileInfo, except int) (fd int, ok bo
 	return 0, false
 }
 
+// locksOf are the locks that a descriptor's description holds.
+func locksOf(dir string, fd int) []procfs.Lock {
+	text, _ := os.ReadFile(filepath.Join(dir, "fdinfo", strconv.Itoa(fd)))
+	return procfs.ParseFDInfo(string(text)).Locks
+}
+
 // isLocked reports whether a descriptor's description holds a flock(2) lock.
 func isLocked(dir string, fd int) bool {
-	text, err := os.ReadFile(filepath.Join(dir, "fdinfo", strconv.Itoa(fd)))
-	return err == nil && slices.ContainsFunc(procfs.ParseFDInfo(string(text)).Locks, func(lock procfs.Lock) bool {
-		return lock.Class == "FLOCK"
-	})
+	return slices.ContainsFunc(locksOf(dir, fd), func(lock procfs.Lock) bool { return lock.Class == "FLOCK" })
+}
+
+func lockIn(pid int, f *os.File) bool {
+	target, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	const none = -1
+	_, ok := lockedDescriptor(filepath.Join("/proc", strconv.Itoa(pid)), target, none)
+	return ok
 }
 
 func ownLock(f *os.File) (fd int, hold, ok bool) {

@@ -111,7 +111,7 @@ func TestListHoldersOfADeadTaker(t *testing.T) {
 
 func TestListHoldersSeesOneFile(t *testing.T) {
 	other := marked(t, lockFile(t))
-	check(t, flock.TryLock(t.Context(), other))
+	check(t, flock.TryLock(t.Context(), other, flock.Exclusive))
 	if h := listHolders(t, marked(t, lockFile(t))); len(h.Holders) > 0 {
 		t.Errorf("holders %v of another file", h.Holders)
 	}
@@ -131,16 +131,16 @@ func TestOwnLock(t *testing.T) {
 		{"locked", func(t *testing.T, f *os.File) int {
 			open(t, f.Name(), os.O_RDONLY)
 			locked := open(t, f.Name(), os.O_RDONLY)
-			check(t, flock.TryLock(t.Context(), locked))
+			check(t, flock.TryLock(t.Context(), locked, flock.Exclusive))
 			return int(locked.Fd())
 		}},
 		{"locked by f itself", func(t *testing.T, f *os.File) int {
-			check(t, flock.TryLock(t.Context(), f))
+			check(t, flock.TryLock(t.Context(), f, flock.Exclusive))
 			return -1
 		}},
 		{"locked and given up", func(t *testing.T, f *os.File) int {
 			locked := open(t, f.Name(), os.O_RDWR)
-			check(t, flock.TryLock(t.Context(), locked))
+			check(t, flock.TryLock(t.Context(), locked, flock.Exclusive))
 			check(t, flock.Unlock(locked))
 			return -1
 		}},

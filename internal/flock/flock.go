@@ -19,53 +19,46 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"xlock/internal/eintr"
+	"xlock/internal/blocking"
 )
 
 // ErrBusy is what [TryLock] returns when another open file description holds
 // the lock. It matches [syscall.EWOULDBLOCK] too.
 var ErrBusy error = syscall.EWOULDBLOCK
 
-// TryLock takes the exclusive lock without waiting for another holder.
+// Kind is what a lock lets in beside itself.
+type Kind int
+
+const (
+	// Exclusive locks let nobody in.
+	Exclusive Kind = unix.LOCK_EX
+	// Shared locks let other shared ones in. The kernel grants one even while
+	// somebody waits for an exclusive lock (measured on Linux 6.18).
+	Shared Kind = unix.LOCK_SH
+)
+
+// TryLock takes the lock without waiting for another holder.
 // It fails with an error that matches [ErrBusy] when somebody holds it.
-// A description that holds the lock already gets it again: nil.
+// A description that holds the lock already gets it again: nil. One that holds the
+// other kind loses that first, and may come away without any (flock(2)).
 //
 // Even so a file system whose server does not answer (FUSE, NFS) can keep it
 // waiting. When ctx ends first, it returns and keeps f as [Lock] does.
-func TryLock(ctx context.Context, f *os.File) error {
-	return callUntil(ctx, f, unix.LOCK_EX|unix.LOCK_NB)
+func TryLock(ctx context.Context, f *os.File, kind Kind) error {
+	return callUntil(ctx, f, int(kind)|unix.LOCK_NB)
 }
 
-// Lock takes the exclusive lock and waits for it in the kernel, which grants
+// Lock takes the lock and waits for it in the kernel, which grants
 // waiting calls in the order of their arrival (measured on Linux 6.18).
 //
-// flock(2) cannot be cancelled from within the process: closing the
-// descriptor does not wake it, and the runtime's own handlers restart it. So
-// when ctx ends first, Lock returns ctx's error and *keeps f*: a goroutine
-// stays behind that closes f as soon as the kernel grants the lock or fails,
-// which gives a lock that came too late back at once. The caller may close f
-// after such an error, and must not use it otherwise. A process that exits takes
-// the waiting call with it.
-func Lock(ctx context.Context, f *os.File) error {
-	return callUntil(ctx, f, unix.LOCK_EX)
+// When ctx ends first, Lock returns ctx's error and *keeps f*, as
+// [blocking.Call] does.
+func Lock(ctx context.Context, f *os.File, kind Kind) error {
+	return callUntil(ctx, f, int(kind))
 }
 
 func callUntil(ctx context.Context, f *os.File, how int) error {
-	done := make(chan error)
-	go func() {
-		err := call(f, how)
-		select {
-		case done <- err:
-		case <-ctx.Done():
-			f.Close()
-		}
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return named(f, blocking.Call(ctx, f, flock(how)))
 }
 
 // Abandoned reports whether err is an error after which [Lock] and [TryLock] keep
@@ -77,23 +70,16 @@ func Abandoned(err error) bool {
 // Unlock ends the lock of f's open file description, in whichever processes
 // its descriptors are open. It does not fail when there is no lock.
 func Unlock(f *os.File) error {
-	return call(f, unix.LOCK_UN)
+	return named(f, blocking.Now(f, flock(unix.LOCK_UN)))
 }
 
-func call(f *os.File, how int) error {
-	raw, err := f.SyscallConn()
-	if err != nil {
+func flock(how int) func(fd int) error {
+	return func(fd int) error { return unix.Flock(fd, how) }
+}
+
+func named(f *os.File, err error) error {
+	if err == nil || Abandoned(err) {
 		return err
 	}
-	var errFlock error
-	err = raw.Control(func(fd uintptr) {
-		errFlock = eintr.Retry(func() error { return unix.Flock(int(fd), how) })
-	})
-	if err == nil {
-		err = errFlock
-	}
-	if err != nil {
-		return &fs.PathError{Op: "flock", Path: f.Name(), Err: err}
-	}
-	return nil
+	return &fs.PathError{Op: "flock", Path: f.Name(), Err: err}
 }

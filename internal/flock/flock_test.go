@@ -37,7 +37,7 @@ func open(t *testing.T, path string) *os.File {
 func locked(t *testing.T, path string) *os.File {
 	t.Helper()
 	f := open(t, path)
-	check(t, flock.TryLock(t.Context(), f))
+	check(t, flock.TryLock(t.Context(), f, flock.Exclusive))
 	return f
 }
 
@@ -50,7 +50,7 @@ func check(t *testing.T, err error) {
 
 func wantBusy(t *testing.T, f *os.File) {
 	t.Helper()
-	if err := flock.TryLock(t.Context(), f); !errors.Is(err, flock.ErrBusy) {
+	if err := flock.TryLock(t.Context(), f, flock.Exclusive); !errors.Is(err, flock.ErrBusy) {
 		t.Errorf("TryLock = %v, want busy", err)
 	}
 }
@@ -63,7 +63,7 @@ func mustBlock(t *testing.T, ctx context.Context, f *os.File) (result func() err
 	watch := open(t, f.Name())
 	before := waiters(t, watch)
 	done := make(chan error, 1)
-	go func() { done <- flock.Lock(ctx, f) }()
+	go func() { done <- flock.Lock(ctx, f, flock.Exclusive) }()
 	for waiters(t, watch) == before {
 		select {
 		case err := <-done:
@@ -102,17 +102,17 @@ func child(t *testing.T, f *os.File) (end func()) {
 func TestTryLock(t *testing.T) {
 	path := lockFile(t)
 	f, other := locked(t, path), open(t, path)
-	err := flock.TryLock(t.Context(), other)
+	err := flock.TryLock(t.Context(), other, flock.Exclusive)
 	var pathErr *fs.PathError
 	if !errors.Is(err, flock.ErrBusy) || !errors.Is(err, syscall.EWOULDBLOCK) ||
 		!errors.As(err, &pathErr) || pathErr.Op != "flock" || pathErr.Path != path {
 		t.Errorf("TryLock of a busy lock: %#v", err)
 	}
-	if err := flock.TryLock(t.Context(), f); err != nil {
+	if err := flock.TryLock(t.Context(), f, flock.Exclusive); err != nil {
 		t.Errorf("TryLock again by the holder: %v", err)
 	}
 	check(t, flock.Unlock(f))
-	if err := flock.TryLock(t.Context(), other); err != nil {
+	if err := flock.TryLock(t.Context(), other, flock.Exclusive); err != nil {
 		t.Errorf("TryLock of a free lock: %v", err)
 	}
 }
@@ -205,14 +205,14 @@ func TestLockWithAnEndedContext(t *testing.T) {
 	cancel()
 	for range 100 {
 		f := open(t, path)
-		switch err := flock.Lock(ctx, f); {
+		switch err := flock.Lock(ctx, f, flock.Exclusive); {
 		case err == nil:
 			check(t, f.Close())
 		case !flock.Abandoned(err):
 			t.Fatal(err)
 		}
 	}
-	check(t, flock.Lock(t.Context(), open(t, path)))
+	check(t, flock.Lock(t.Context(), open(t, path), flock.Exclusive))
 }
 
 func TestAbandoned(t *testing.T) {
@@ -253,7 +253,7 @@ func TestUnlockEndsItForAll(t *testing.T) {
 			f, other := locked(t, path), open(t, path)
 			wantBusy(t, other)
 			tt.unlock(t, f)
-			if err := flock.TryLock(t.Context(), other); err != nil {
+			if err := flock.TryLock(t.Context(), other, flock.Exclusive); err != nil {
 				t.Errorf("TryLock = %v after the unlock", err)
 			}
 		})
@@ -277,8 +277,8 @@ func TestErrorsAreOfThePath(t *testing.T) {
 		{"no descriptor", bad, syscall.EBADF},
 	}
 	calls := map[string]func(*os.File) error{
-		"TryLock": func(f *os.File) error { return flock.TryLock(t.Context(), f) },
-		"Lock":    func(f *os.File) error { return flock.Lock(t.Context(), f) },
+		"TryLock": func(f *os.File) error { return flock.TryLock(t.Context(), f, flock.Exclusive) },
+		"Lock":    func(f *os.File) error { return flock.Lock(t.Context(), f, flock.Exclusive) },
 		"Unlock":  flock.Unlock,
 	}
 	for _, tt := range tests {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -21,6 +22,10 @@ type Options struct {
 	Command  string // the command's name; empty without a command
 	Label    string // see [CheckLabel]
 
+	// Shared: together with other shared holds. Such a hold writes no record, as
+	// many cannot share one: the descriptor alone keeps it, also after its wrapper
+	// was killed. It is granted in front of nobody who waits for an exclusive one.
+	Shared bool
 	// NoWait: fail with a [*HeldError] rather than wait.
 	NoWait bool
 	// Limited: the context has a time limit, so that waiting for oneself ends.
@@ -40,6 +45,9 @@ type Holder struct {
 	// Descriptor is a descriptor of this very process that keeps the kernel
 	// lock, or -1.
 	Descriptor int
+	// Takers are the processes that took the kernel lock, as far as they can be
+	// seen, where the record does not name the holder.
+	Takers []int
 }
 
 // HeldError reports that the lock was not taken, as somebody holds it or may
@@ -106,7 +114,7 @@ func (t *taker) takeFile(ctx context.Context, f *os.File) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
+	for mayClear := t.opts.Shared; ; {
 		if err := t.lockKernel(ctx, f, s); err != nil {
 			return nil, err
 		}
@@ -115,7 +123,14 @@ func (t *taker) takeFile(ctx context.Context, f *os.File) (*Lock, error) {
 			return nil, err
 		}
 		if j.State == Free || j.State == Abandoned {
-			return hold(f, t.record(content, s))
+			if !mayClear || !saysHeld(content) {
+				return hold(f, t.record(content, s), t.opts.Shared)
+			}
+			mayClear = false
+			if err := clearStale(ctx, f, s); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		// The kernel lock is given back while we wait for a living record, so
 		// that its owner's own new image never waits for us, who wait for it.
@@ -157,25 +172,25 @@ func (t *taker) lockKernel(ctx context.Context, f *os.File, s scene) error {
 		return err
 	}
 	if t.opts.NoWait {
-		h.explainKernelLock()
+		t.explainKernelLock(f, h)
 		return &HeldError{Holder: *h}
 	}
 	if err := t.hopeless(f, h); err != nil {
 		return err
 	}
-	h.explainKernelLock()
+	t.explainKernelLock(f, h)
 	t.waitingFor(*h)
 	if _, ok := ownHold(f); ok && !t.opts.Limited && h.Blocker != nil {
-		return lockWhileOwnerLives(ctx, f, s, *h)
+		return t.lockWhileOwnerLives(ctx, f, s, *h)
 	}
-	return lockUnlessReplaced(ctx, f)
+	return t.lockUnlessReplaced(ctx, f)
 }
 
 // lockUnlessReplaced waits for the kernel lock, and fails with errReplaced when
 // the path has come to name another file: whoever keeps the old one may never let
 // go. A path that names nothing is waited with, since to make a new file there
 // would let us in beside the holder.
-func lockUnlessReplaced(ctx context.Context, f *os.File) error {
+func (t *taker) lockUnlessReplaced(ctx context.Context, f *os.File) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ours, err := f.Stat()
@@ -196,7 +211,7 @@ func lockUnlessReplaced(ctx context.Context, f *os.File) error {
 			}
 		}
 	}()
-	err = flock.Lock(ctx, f)
+	err = t.queue(ctx, f)
 	if flock.Abandoned(err) && isReplaced(f.Name(), ours) {
 		return errReplaced // also at the end of a limit: the new file may be free
 	}
@@ -215,11 +230,11 @@ func isReplaced(path string, ours os.FileInfo) bool {
 // shares with a wrapper, which unlocks it at its end. Should the wrapper be
 // killed instead, the lock stays with that descriptor, and the wait is for
 // ourselves.
-func lockWhileOwnerLives(ctx context.Context, f *os.File, s scene, h Holder) error {
+func (t *taker) lockWhileOwnerLives(ctx context.Context, f *os.File, s scene, h Holder) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	granted, ended := make(chan error, 1), make(chan struct{})
-	go func() { granted <- lockUnlessReplaced(ctx, f) }()
+	go func() { granted <- t.lockUnlessReplaced(ctx, f) }()
 	go func(owner identity.Process) {
 		defer close(ended)
 		for ctx.Err() == nil && s.judge(owner, s.local).Liveness != identity.Gone {
@@ -269,12 +284,12 @@ func (t *taker) try(ctx context.Context, f *os.File) error {
 	if !t.opts.NoWait {
 		ctx, cancel := atLeastAMoment(ctx)
 		defer cancel()
-		return flock.TryLock(ctx, f)
+		return t.tryOnce(ctx, f)
 	}
 	const answers = 5 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, answers)
 	defer cancel()
-	err := flock.TryLock(ctx, f)
+	err := t.tryOnce(ctx, f)
 	if flock.Abandoned(err) {
 		return &fs.PathError{Op: "flock", Path: t.path, Err: syscall.ETIMEDOUT}
 	}
@@ -340,7 +355,12 @@ func (t *taker) hopeless(f *os.File, h *Holder) error {
 	}
 	if fd, ok := ownHold(f); ok && !unlocksAtItsEnd(h) {
 		h.Descriptor = fd
-		h.explainKernelLock()
+		t.explainKernelLock(f, h)
+		return &DeadlockError{*h}
+	}
+	if taker, ok := ancestorsLock(f); ok {
+		t.explainKernelLock(f, h)
+		h.Ancestor, h.Takers = true, []int{taker}
 		return &DeadlockError{*h}
 	}
 	return nil
@@ -448,21 +468,54 @@ func (t *taker) explain(err error) error {
 		return errInspect
 	}
 	h := report.Holder()
+	t.explainShared(&h)
 	if h.State == Free || h.State == Abandoned {
 		h.State, h.Reason = UnknownState, ReasonNoAnswer
 	}
 	return &HeldError{Holder: h, TimedOut: true}
 }
 
-// explainKernelLock: the kernel lock is held, so whatever the record says, the
-// lock is held.
-func (h *Holder) explainKernelLock() {
-	switch h.State {
-	case Held:
-	case UnknownState:
-		h.State = Held
-	default:
-		h.State, h.Reason = Held, ReasonKernelLock
+// explainKernelLock says who keeps the kernel lock, which is held.
+func (t *taker) explainKernelLock(f *os.File, h *Holder) {
+	if h.confirmHeld() {
+		return
+	}
+	h.Reason = ReasonKernelLock
+	if list, err := fdprobe.ListQueue([]*os.File{f}); err == nil {
+		h.explainBy(list[0])
+	}
+	t.explainShared(h)
+}
+
+// explainShared: readers are in a reader's way only by the turnstile.
+func (t *taker) explainShared(h *Holder) {
+	if t.opts.Shared && h.Reason == ReasonShared {
+		h.Reason = ReasonWriterWaits
+	}
+}
+
+// confirmHeld: the kernel lock is held, so whatever the record says, the lock is
+// held. It reports whether the record says by whom.
+func (h *Holder) confirmHeld() bool {
+	named := h.State == Held || h.State == UnknownState
+	h.State = Held
+	return named
+}
+
+// explainBy names the holders from the kernel's evidence.
+func (h *Holder) explainBy(kernel fdprobe.Holders) {
+	h.Reason = ReasonKernelLock
+	if kernel.Shared {
+		h.Reason = ReasonShared
+	}
+	h.addTakers(kernel)
+}
+
+func (h *Holder) addTakers(kernel fdprobe.Holders) {
+	for _, holder := range kernel.Holders {
+		if !slices.Contains(h.Takers, holder.PID) {
+			h.Takers = append(h.Takers, holder.PID)
+		}
 	}
 }
 
@@ -483,6 +536,9 @@ func (t *taker) record(before Content, s scene) Record {
 		UID:        &uid,
 		Label:      t.opts.Label,
 		Acquired:   &acquired,
+	}
+	if t.opts.Shared {
+		r.State = StateFree // it is not to be taken for anybody's hold
 	}
 	if before.Kind == Valid {
 		r.Generation = max(before.Record.Generation, before.Record.Generation+1) // never back to 0

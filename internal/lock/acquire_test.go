@@ -564,7 +564,7 @@ func TestWaiterGivesTheKernelLockBack(t *testing.T) {
 	f, err := os.OpenFile(path, os.O_RDWR|fdprobe.NotAHold, 0)
 	check(t, err)
 	defer f.Close()
-	check(t, flock.TryLock(t.Context(), f))
+	check(t, flock.TryLock(t.Context(), f, flock.Exclusive))
 	check(t, flock.Unlock(f))
 	end()
 	wantAcquired(t, result, 8)
@@ -592,7 +592,7 @@ func TestAcquireBehindADescriptorOfOurOwn(t *testing.T) {
 	f, err := os.Create(path)
 	check(t, err)
 	defer f.Close()
-	check(t, flock.TryLock(t.Context(), f))
+	check(t, flock.TryLock(t.Context(), f, flock.Exclusive))
 	_, err = lock.Acquire(t.Context(), path, lock.Options{})
 	var deadlock *lock.DeadlockError
 	if !errors.As(err, &deadlock) || deadlock.Descriptor != int(f.Fd()) {
@@ -645,7 +645,7 @@ func TestReleaseOfALostLock(t *testing.T) {
 			old, err := os.Open(path + ".old")
 			check(t, err)
 			defer old.Close()
-			if err := flock.TryLock(t.Context(), old); err != nil {
+			if err := flock.TryLock(t.Context(), old, flock.Exclusive); err != nil {
 				t.Errorf("the kernel lock was not given back: %v", err)
 			}
 		})

@@ -178,7 +178,7 @@ func makeFree(fresh, old *os.File, free *Record) error {
 	if err != nil {
 		return err
 	}
-	if err := flock.TryLock(context.Background(), fresh); err != nil {
+	if err := flock.TryLock(context.Background(), fresh, flock.Exclusive); err != nil {
 		return err
 	}
 	own, err := fresh.Stat()
@@ -256,9 +256,11 @@ func (l *Lock) breakIn(f *os.File) *Break {
 	return nil
 }
 
-// setLock asks for the whole file by a command of fcntl(2).
+// setLock asks for a byte of the file by a command of fcntl(2): one far beyond the
+// record, which no other program wants, and not that of package turnstile.
 func setLock(f *os.File, command int) error {
+	const place = 1<<62 + 1
 	return eintr.Retry(func() error {
-		return unix.FcntlFlock(f.Fd(), command, &unix.Flock_t{Type: unix.F_WRLCK})
+		return unix.FcntlFlock(f.Fd(), command, &unix.Flock_t{Type: unix.F_WRLCK, Start: place, Len: 1})
 	})
 }

@@ -136,14 +136,14 @@ func TestWaitEndsOnAReplacedFile(t *testing.T) {
 	f, _ := heldFile(t)
 	ctx, end := context.WithCancel(t.Context())
 	end()
-	if err := lockUnlessReplaced(ctx, f); !errors.Is(err, context.Canceled) {
+	if err := new(taker).lockUnlessReplaced(ctx, f); !errors.Is(err, context.Canceled) {
 		t.Errorf("lockUnlessReplaced = %v, want %v", err, context.Canceled)
 	}
 	g, judged := heldFile(t)
 	if err := replace(g, judged); err != nil {
 		t.Fatal(err)
 	}
-	if err := lockUnlessReplaced(ctx, g); !errors.Is(err, errReplaced) {
+	if err := new(taker).lockUnlessReplaced(ctx, g); !errors.Is(err, errReplaced) {
 		t.Errorf("lockUnlessReplaced = %v, want %v", err, errReplaced)
 	}
 }

@@ -24,7 +24,11 @@ type Report struct {
 
 // Holder is who stands in the way, if anybody does.
 func (r *Report) Holder() Holder {
-	return Holder{Path: r.Path, Record: r.Content.Record, Judgement: r.Judgement, Descriptor: -1}
+	h := Holder{Path: r.Path, Record: r.Content.Record, Judgement: r.Judgement, Descriptor: -1}
+	if r.Reason == ReasonKernelLock || r.Reason == ReasonShared {
+		h.addTakers(r.Kernel)
+	}
+	return h
 }
 
 // Inspect looks at the lock at path. It never takes the lock, not for a
@@ -174,7 +178,9 @@ func (r *Report) addKernel(kernel fdprobe.Holders) {
 	r.Kernel = kernel
 	if len(kernel.Holders) > 0 {
 		h := r.Holder()
-		h.explainKernelLock()
+		if !h.confirmHeld() {
+			h.explainBy(kernel)
+		}
 		r.Judgement = h.Judgement
 	}
 }

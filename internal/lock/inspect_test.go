@@ -18,7 +18,7 @@ func locked(t *testing.T, path string) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	check(t, err)
 	t.Cleanup(func() { f.Close() })
-	check(t, flock.TryLock(t.Context(), f))
+	check(t, flock.TryLock(t.Context(), f, flock.Exclusive))
 }
 
 func inspect(t *testing.T, path string) *lock.Report {
@@ -88,7 +88,7 @@ func TestInspectIsInNobodysWay(t *testing.T) {
 				return
 			default:
 			}
-			err = errors.Join(flock.TryLock(t.Context(), f), flock.Unlock(f))
+			err = errors.Join(flock.TryLock(t.Context(), f, flock.Exclusive), flock.Unlock(f))
 		}
 		stopped <- err
 	}()

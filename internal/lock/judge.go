@@ -54,6 +54,8 @@ const (
 	ReasonOwner          Reason = "owner"           // the owner's liveness decides
 	ReasonCommandRunning Reason = "command-running" // the owner is gone, its command is not
 	ReasonKernelLock     Reason = "kernel-lock"     // flock(2) is held, and no record explains it
+	ReasonShared         Reason = "shared"          // flock(2) is held by readers, who write no record
+	ReasonWriterWaits    Reason = "writer-waits"    // readers hold flock(2), and no more are let in before a writer
 	ReasonNoAnswer       Reason = "no-answer"       // flock(2) has not answered while we waited
 )
 

@@ -49,13 +49,18 @@ type Lock struct {
 	file    *os.File
 	record  Record
 	written bool // the record stands in the file
+	shared  bool // and none is ever written
 }
 
 // File is the descriptor with the kernel lock. It belongs to the Lock.
 func (l *Lock) File() *os.File { return l.file }
 
-// Generation grows with every acquisition of this lock file (a fencing token).
+// Generation grows with every exclusive acquisition of this lock file (a fencing
+// token). That of a shared hold is no token: many have the same.
 func (l *Lock) Generation() uint64 { return l.record.Generation }
+
+// Shared reports whether others may hold the lock at the same time.
+func (l *Lock) Shared() bool { return l.shared }
 
 // Started writes the record of a hold of mode [Fork], naming the command's process.
 // That must have been made and must not run the command before, so that a holder
@@ -63,12 +68,8 @@ func (l *Lock) Generation() uint64 { return l.record.Generation }
 // replaced meanwhile the hold is lost already, and the command must not run: an
 // error that matches [ErrLost].
 func (l *Lock) Started(pid int) error {
-	named, err := pathNames(l.file)
-	if err != nil {
+	if err := l.checkPath(); err != nil {
 		return err
-	}
-	if !named {
-		return l.lost()
 	}
 	p := identity.Of(pid)
 	command := Command{PID: pid, Start: p.Start, PidfdID: p.PidfdID}
@@ -76,6 +77,9 @@ func (l *Lock) Started(pid int) error {
 		command.Name = l.record.Command.Name
 	}
 	l.record.Command = &command
+	if l.shared {
+		return nil
+	}
 	return l.write()
 }
 
@@ -99,14 +103,27 @@ var ErrLost = errors.New("the lock file was deleted, replaced or overwritten whi
 // case. The Lock must not be used afterwards.
 func (l *Lock) Release(outcome *Outcome) error {
 	var err error
-	if l.written {
+	switch {
+	case l.written:
 		err = l.rewrite(l.record.released(outcome))
+	case l.shared:
+		err = l.checkPath()
 	}
 	if errUnlock := flock.Unlock(l.file); err == nil {
 		err = errUnlock
 	}
 	if errClose := l.file.Close(); err == nil {
 		err = errClose
+	}
+	return err
+}
+
+// checkPath fails if the path names another file by now, so that writers are not
+// kept out.
+func (l *Lock) checkPath() error {
+	named, err := pathNames(l.file)
+	if err == nil && !named {
+		err = l.lost()
 	}
 	return err
 }
@@ -166,12 +183,12 @@ func pathNames(f *os.File) (bool, error) {
 // A wrapper has nothing to say before its command has a process: see Started.
 // Until then the kernel lock alone keeps others out, and a wrapper that is killed
 // leaves no trace.
-func hold(f *os.File, r Record) (*Lock, error) {
+func hold(f *os.File, r Record, shared bool) (*Lock, error) {
 	if err := fdprobe.MarkHold(f); err != nil {
 		return nil, err
 	}
-	l := &Lock{file: f, record: r}
-	if r.Mode == Fork {
+	l := &Lock{file: f, record: r, shared: shared}
+	if r.Mode == Fork || shared {
 		return l, nil
 	}
 	if err := l.write(); err != nil {

@@ -65,7 +65,7 @@ func TestReclaim(t *testing.T) {
 			f, err := os.Create(path)
 			check(t, err)
 			t.Cleanup(func() { f.Close() })
-			check(t, flock.TryLock(t.Context(), f))
+			check(t, flock.TryLock(t.Context(), f, flock.Exclusive))
 		}, "", "busy: kernel-lock"},
 		{"somebody's file", func(t *testing.T, path string) {
 			check(t, os.WriteFile(path, []byte("notes\n"), 0o600))
@@ -132,7 +132,7 @@ func TestReclaimersAndTakers(t *testing.T) {
 	}
 	dead := ended(t)
 	for range rounds {
-		check(t, flock.Lock(t.Context(), f))
+		check(t, flock.Lock(t.Context(), f, flock.Exclusive))
 		forge(t, path, ownedBy(dead))
 		check(t, flock.Unlock(f))
 		l, err := lock.Acquire(t.Context(), path, lock.Options{})

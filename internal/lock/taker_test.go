@@ -73,7 +73,7 @@ func busyFile(t *testing.T, path string, owner int) *os.File {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	if err := flock.TryLock(t.Context(), f); err != nil {
+	if err := flock.TryLock(t.Context(), f, flock.Exclusive); err != nil {
 		t.Fatal(err)
 	}
 	return f

@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -23,6 +24,10 @@ type Lock struct {
 	// on btrfs and on some overlays; [ParseMountInfo] gives it.
 	Device Device
 	Inode  uint64
+
+	// Start and Len are the bytes that are locked; Len 0 reaches to the end of the
+	// file, however it grows.
+	Start, Len int64
 }
 
 // ParseLocks parses the text of /proc/locks. Lines that it does not
@@ -66,6 +71,7 @@ func parseLock(line string) (Lock, bool) {
 	if errMajor != nil || errMinor != nil || errInode != nil {
 		return Lock{}, false
 	}
+	start, length := parseRange(fields[5:])
 	return Lock{
 		Class:   fields[0],
 		Write:   fields[2] == "WRITE",
@@ -73,7 +79,26 @@ func parseLock(line string) (Lock, bool) {
 		PID:     pid,
 		Device:  Device{uint32(major), uint32(minor)},
 		Inode:   inode,
+		Start:   start,
+		Len:     length,
 	}, true
+}
+
+// parseRange takes the first and the last byte. What it does not understand is the
+// whole file.
+func parseRange(fields []string) (start, length int64) {
+	if len(fields) < 2 {
+		return 0, 0
+	}
+	start, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil || start < 0 {
+		return 0, 0
+	}
+	last, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil || last < start || last-start == math.MaxInt64 {
+		return start, 0
+	}
+	return start, last - start + 1
 }
 
 // FDInfo is what /proc/PID/fdinfo/FD tells about a descriptor.

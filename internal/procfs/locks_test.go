@@ -38,7 +38,27 @@ func TestParseLocks(t *testing.T) {
 		},
 		"a POSIX lock of a range": {
 			"3: POSIX  ADVISORY  WRITE 55 08:01:7 100 199\n",
-			[]procfs.Lock{{Class: "POSIX", Write: true, PID: 55, Device: procfs.Device{Major: 8, Minor: 1}, Inode: 7}},
+			[]procfs.Lock{{Class: "POSIX", Write: true, PID: 55, Device: procfs.Device{Major: 8, Minor: 1}, Inode: 7, Start: 100, Len: 100}},
+		},
+		"one byte": {
+			"3: OFDLCK ADVISORY  WRITE -1 fe:00:7 4611686018427387904 4611686018427387904\n",
+			[]procfs.Lock{{Class: "OFDLCK", Write: true, PID: -1, Device: root, Inode: 7, Start: 1 << 62, Len: 1}},
+		},
+		"a range to the end": {
+			"3: POSIX  ADVISORY  READ 55 fe:00:7 100 EOF\n",
+			[]procfs.Lock{{Class: "POSIX", PID: 55, Device: root, Inode: 7, Start: 100}},
+		},
+		"ranges that make no sense are the whole file": {
+			"3: POSIX  ADVISORY  READ 55 fe:00:7 -1 5\n3: POSIX  ADVISORY  READ 55 fe:00:7 x 5\n3: POSIX  ADVISORY  READ 55 fe:00:7\n",
+			[]procfs.Lock{
+				{Class: "POSIX", PID: 55, Device: root, Inode: 7},
+				{Class: "POSIX", PID: 55, Device: root, Inode: 7},
+				{Class: "POSIX", PID: 55, Device: root, Inode: 7},
+			},
+		},
+		"a range that ends before it begins": {
+			"3: POSIX  ADVISORY  READ 55 fe:00:7 9 5\n",
+			[]procfs.Lock{{Class: "POSIX", PID: 55, Device: root, Inode: 7, Start: 9}},
 		},
 		"a lease": {
 			"4: LEASE  ACTIVE    READ  56 08:01:8 0 EOF\n",
@@ -110,8 +130,12 @@ func lockLine(l procfs.Lock) string {
 	if l.Write {
 		kind = "WRITE"
 	}
-	return fmt.Sprintf("1: %s%s  ADVISORY  %s %d %02x:%02x:%d 0 EOF\n",
-		waiting, l.Class, kind, l.PID, l.Device.Major, l.Device.Minor, l.Inode)
+	last := "EOF"
+	if l.Len > 0 {
+		last = fmt.Sprint(l.Start + l.Len - 1)
+	}
+	return fmt.Sprintf("1: %s%s  ADVISORY  %s %d %02x:%02x:%d %d %s\n",
+		waiting, l.Class, kind, l.PID, l.Device.Major, l.Device.Minor, l.Inode, l.Start, last)
 }
 
 // FuzzParseLocks puts a lock between two arbitrary texts, which may neither

@@ -1,0 +1,149 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"xlock/internal/fdprobe"
+	"xlock/internal/flock"
+	"xlock/internal/identity"
+	"xlock/internal/turnstile"
+)
+
+func (t *taker) kind() flock.Kind {
+	if t.opts.Shared {
+		return flock.Shared
+	}
+	return flock.Exclusive
+}
+
+// tryOnce asks for the kernel lock once. A reader is refused where it would overtake
+// a writer that waits.
+func (t *taker) tryOnce(ctx context.Context, f *os.File) error {
+	if t.opts.Shared {
+		if err := t.tryPass(f); err != nil {
+			return err
+		}
+	}
+	return flock.TryLock(ctx, f, t.kind())
+}
+
+// tryPass asks for the turnstile. A reader whose own process or ancestor is a reader
+// already goes in beside it: the writer waits for that one, and so for this.
+func (t *taker) tryPass(f *os.File) error {
+	gate, err := reopen(f)
+	if err != nil {
+		return err
+	}
+	defer gate.Close()
+	if err := turnstile.TryPass(gate); !errors.Is(err, turnstile.ErrClosed) {
+		return err
+	}
+	if _, ok := ownHold(f); ok {
+		return nil
+	}
+	if _, ok := ancestorsLock(f); ok {
+		return nil
+	}
+	return flock.ErrBusy
+}
+
+// queue waits for the kernel lock.
+//
+// A writer waits in the queue of flock(2), where everybody can see it, and behind
+// its back for the turnstile, so that no reader comes in front of it. A reader goes
+// in by the turnstile. Between its passing and its lock a writer can take the
+// turnstile: the writer came later then.
+func (t *taker) queue(ctx context.Context, f *os.File) error {
+	gate, err := reopen(f)
+	if err != nil {
+		return err
+	}
+	if t.opts.Shared {
+		err := turnstile.Pass(ctx, gate)
+		gate.Close()
+		if err != nil {
+			return err
+		}
+		return flock.Lock(ctx, f, flock.Shared)
+	}
+	keeping, open := context.WithCancel(ctx)
+	defer open()
+	keepTurnstile(keeping, gate)
+	return flock.Lock(ctx, f, flock.Exclusive)
+}
+
+// keepTurnstile keeps it until ctx ends: from now on if it is to be had, else as
+// soon as it is. Where that fails readers may come first.
+func keepTurnstile(ctx context.Context, gate *os.File) {
+	err := turnstile.TryKeep(gate)
+	go func() {
+		if errors.Is(err, turnstile.ErrClosed) {
+			_ = turnstile.Keep(ctx, gate)
+		}
+		<-ctx.Done()
+		gate.Close()
+	}()
+}
+
+// reopen makes another open file description of f's file.
+func reopen(f *os.File) (*os.File, error) {
+	again, err := openRegular(f.Name(), os.O_RDWR)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errReplaced
+	}
+	if err != nil {
+		return nil, err
+	}
+	ours, errOurs := f.Stat()
+	named, errNamed := again.Stat()
+	if errOurs != nil || errNamed != nil || !os.SameFile(ours, named) {
+		again.Close()
+		return nil, errReplaced
+	}
+	return again, nil
+}
+
+// ancestorsLock finds a process that started this one, or one of its ancestors, took
+// the kernel lock and has it still.
+func ancestorsLock(f *os.File) (pid int, ok bool) {
+	list, err := fdprobe.ListQueue([]*os.File{f})
+	if err != nil {
+		return 0, false
+	}
+	for _, h := range list[0].Holders {
+		if identity.IsAncestor(h.PID) && fdprobe.LockIn(h.PID, f) {
+			return h.PID, true
+		}
+	}
+	return 0, false
+}
+
+func saysHeld(c Content) bool { return c.Kind == Valid && c.Record.State == StateHeld }
+
+// clearStale writes the release that an exclusive holder has not: readers write
+// nothing that could take its record's place. It gives up the kernel lock, as there
+// is no step from the shared to the exclusive one, and leaves the record as it is if
+// somebody else comes in between: a program that keeps no record may have it shared
+// for long.
+func clearStale(ctx context.Context, f *os.File, s scene) error {
+	if err := flock.Unlock(f); err != nil {
+		return err
+	}
+	if err := flock.TryLock(ctx, f, flock.Exclusive); err != nil {
+		if errors.Is(err, flock.ErrBusy) {
+			return nil
+		}
+		return err
+	}
+	defer flock.Unlock(f)
+	content, j, err := judgeWon(f, s)
+	if err != nil || !saysHeld(content) {
+		return err
+	}
+	if j.State == Free || j.State == Abandoned {
+		return content.Record.released(nil).writeTo(f)
+	}
+	return nil
+}
