@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"xlock/internal/lock"
 	"xlock/internal/supervise"
 )
 
@@ -78,58 +79,60 @@ func runFlock(args []string, out *flockOutput) error {
 		return &flockError{status: flockSystem, message: err.Error()}
 	}
 	supervise.DefaultActions()
-	lock, err := takeFlock(opts, out)
+	l, err := takeFlock(opts, out)
 	if err != nil || len(opts.command) == 0 {
 		return err
 	}
 	if opts.verbose {
 		out.print(flockLine("executing " + opts.command[0]))
 	}
-	return lock.run()
-}
-
-// takeFlock opens what is to be locked, and locks it.
-func takeFlock(opts flockOptions, out *flockOutput) (*flockLock, error) {
-	lock, err := openFlock(opts)
+	status, err := runFlockCommand(opts)
 	if err != nil {
-		return nil, err
-	}
-	if opts.wait.invalid {
-		return nil, &flockError{status: flockSystem, message: "cannot set up timer: " + cError(unix.EINVAL)}
-	}
-	start := time.Now()
-	if err := lock.acquire(); err != nil {
-		return nil, err
-	}
-	if opts.verbose {
-		out.print(flockLine(flockTook(time.Since(start))))
-	}
-	return lock, nil
-}
-
-// run runs the command, and gives the lock up that was taken for it.
-func (l *flockLock) run() error {
-	name := l.opts.command[0]
-	command, err := findFlockCommand(l.opts.command)
-	if err == nil && l.opts.noFork {
-		err = command.Exec()
-	}
-	if err != nil {
-		return flockStartError(name, err)
-	}
-	process, err := command.Start()
-	if err != nil {
-		return flockStartError(name, err)
-	}
-	status, err := process.Run(func() {})
-	if err != nil {
-		return flockStartError(name, err)
+		return flockStartError(opts.command[0], err)
 	}
 	l.release()
 	if status.Signal != 0 {
 		return statusError(statusBySignal + int(status.Signal))
 	}
 	return result(status)
+}
+
+// takeFlock opens what is to be locked, and locks it.
+func takeFlock(opts flockOptions, out *flockOutput) (*flockLock, error) {
+	l := &flockLock{opts: opts}
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	err := l.acquire()
+	var held *lock.HeldError
+	switch {
+	case errors.As(err, &held):
+		return nil, flockBusy(opts, held)
+	case err != nil:
+		return nil, err
+	}
+	if opts.verbose {
+		out.print(flockLine(flockTook(time.Since(start))))
+	}
+	return l, nil
+}
+
+// runFlockCommand returns when the command has ended, and not at all with -F if
+// there is such a command.
+func runFlockCommand(opts flockOptions) (supervise.Status, error) {
+	command, err := findFlockCommand(opts.command)
+	if err == nil && opts.noFork {
+		err = command.Exec()
+	}
+	if err != nil {
+		return supervise.Status{}, err
+	}
+	process, err := command.Start()
+	if err != nil {
+		return supervise.Status{}, err
+	}
+	return process.Run(func() {})
 }
 
 // findFlockCommand knows which names execvp(3) does not look for.

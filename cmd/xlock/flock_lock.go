@@ -6,35 +6,64 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"xlock/internal/eintr"
+	"xlock/internal/lock"
 )
 
-// flockLock is a lock of flock(1): on a file that it opened, or on a descriptor
-// of its caller, of which it changes nothing but the lock. Errors are
-// *[flockError].
+// flockLock is a lock of flock(1): on a file that it opens, or on a descriptor of
+// its caller, of which it changes nothing but the lock. It goes from open to
+// acquire to release, and leaves what is in the file as it is.
 //
-// It keeps plain numbers, as an *[os.File] would close the descriptor in the end.
+// It keeps a plain number, as an *[os.File] would close the descriptor in the end.
 type flockLock struct {
 	opts flockOptions
 	fd   int
 	mode int // O_RDONLY, O_WRONLY or O_RDWR, if the file was opened here
 }
 
-func openFlock(opts flockOptions) (*flockLock, error) {
-	l := &flockLock{opts: opts, fd: opts.fd}
-	if opts.byPath {
-		if opts.ranges && !opts.shared && !opts.unlock {
-			l.mode = unix.O_WRONLY // which an exclusive lock of fcntl(2) asks for
-		}
-		return l, l.open()
+// open finds what is to be locked. Its errors are *[flockError].
+func (l *flockLock) open() error {
+	if !l.opts.byPath {
+		return l.useDescriptor()
 	}
+	if l.opts.ranges && !l.opts.shared && !l.opts.unlock {
+		l.mode = unix.O_WRONLY // which an exclusive lock of fcntl(2) asks for
+	}
+	return l.openFile()
+}
+
+// acquire takes the lock, or gives one up with -u. It fails with a
+// *[lock.HeldError] if somebody else keeps it, or with a *[flockError].
+func (l *flockLock) acquire() error {
+	wait, how := l.opts.wait, l.opts.how()
+	switch {
+	case wait.invalid:
+		return &flockError{status: flockSystem, message: "cannot set up timer: " + cError(unix.EINVAL)}
+	case wait.set && !l.opts.noWait:
+		return l.takeWithin(wait.duration, how)
+	}
+	return l.take(how)
+}
+
+// release gives the lock up, also for what the command has left running. A
+// descriptor of the caller keeps its lock.
+func (l *flockLock) release() {
+	if l.opts.byPath {
+		_ = l.call(unix.LOCK_UN)
+	}
+}
+
+func (l *flockLock) useDescriptor() error {
+	l.fd = l.opts.fd
 	if isStandIn(l.fd) {
-		return nil, l.failure(unix.EBADF)
+		return l.failure(unix.EBADF)
 	}
-	if opts.close {
+	if l.opts.close {
 		// The flag is of our own descriptor, not of the caller's description.
 		unix.CloseOnExec(l.fd)
 	}
-	return l, nil
+	return nil
 }
 
 // isStandIn reports whether the descriptor was closed when we were started: the Go
@@ -49,10 +78,10 @@ func isStandIn(fd int) bool {
 	return err == nil && is.Dev == null.Dev && is.Ino == null.Ino && flags&unix.O_ACCMODE == unix.O_RDWR
 }
 
-// open leaves the descriptor open for the command, unless -o keeps it back. It makes
+// openFile leaves the descriptor open for the command, unless -o keeps it back. It makes
 // the file only if there is none, since where fs.protected_regular is set
 // (proc_sys_fs(5)) O_CREAT is refused for other people's files.
-func (l *flockLock) open() (err error) {
+func (l *flockLock) openFile() (err error) {
 	flags := unix.O_NOCTTY
 	if l.opts.close {
 		flags |= unix.O_CLOEXEC
@@ -75,12 +104,11 @@ func (l *flockLock) open() (err error) {
 }
 
 func flockOpen(path string, flags int) (fd int, err error) {
-	for {
+	err = eintr.Retry(func() error {
 		fd, err = unix.Open(path, flags, 0o666)
-		if !errors.Is(err, unix.EINTR) {
-			return fd, err
-		}
-	}
+		return err
+	})
+	return fd, err
 }
 
 func flockOpenStatus(err error) int {
@@ -93,54 +121,57 @@ func flockOpenStatus(err error) int {
 	return flockNoFile
 }
 
-// acquire takes the lock, or gives a lock up with -u.
-func (l *flockLock) acquire() error {
-	wait := l.opts.wait
-	if wait.set && wait.duration == 0 {
-		l.opts.noWait = true
-	}
-	if !wait.set || l.opts.noWait {
-		return l.take()
-	}
-	done := make(chan error, 1)
-	go func() { done <- l.take() }()
-	expired := time.After(wait.duration)
-	select {
-	case err := <-done:
-		return err
-	case <-expired:
-	}
-	select {
-	case err := <-done:
-		return err
-	default:
-		return l.conflict("timeout while waiting to get lock")
-	}
-}
-
-func (l *flockLock) conflict(message string) error {
-	if !l.opts.verbose {
-		message = ""
-	}
-	return &flockError{status: l.opts.conflict, message: message}
-}
-
-func (l *flockLock) take() error {
-	for {
-		err := l.call()
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EACCES):
-			return l.conflict("failed to get lock")
-		case errors.Is(err, unix.EINTR):
-			continue
-		case l.wantsWriter(err):
-			if err = l.reopen(); err == nil {
-				continue
+// takeWithin waits no longer than the limit. A lock that comes later is given back
+// at once, as flock(2) cannot be cancelled from within the process.
+func (l *flockLock) takeWithin(limit time.Duration, how int) error {
+	taken, expired := make(chan error), make(chan struct{})
+	go func() {
+		err := l.take(how)
+		select {
+		case taken <- err:
+		case <-expired:
+			if err == nil {
+				_ = l.call(unix.LOCK_UN)
 			}
 		}
-		return l.failure(err)
+	}()
+	select {
+	case err := <-taken:
+		return err
+	case <-time.After(limit):
+		close(expired)
+		return l.held(true)
+	}
+}
+
+func (l *flockLock) take(how int) error {
+	err := l.call(how)
+	if l.wantsWriter(err) {
+		if err := l.reopen(); err != nil {
+			return l.failure(err)
+		}
+		err = l.call(how)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EACCES):
+		return l.held(false)
+	}
+	return l.failure(err)
+}
+
+// held says that the lock is busy, and nothing about its holder.
+func (l *flockLock) held(timedOut bool) error {
+	return &lock.HeldError{Holder: unnamedHolder(l.name()), TimedOut: timedOut}
+}
+
+// unnamedHolder is somebody of whom nothing is known but that they hold the lock.
+func unnamedHolder(path string) lock.Holder {
+	return lock.Holder{
+		Path:       path,
+		Judgement:  lock.Judgement{State: lock.Held, Reason: lock.ReasonKernelLock},
+		Descriptor: -1,
 	}
 }
 
@@ -157,7 +188,7 @@ func (l *flockLock) reopen() error {
 	}
 	unix.Close(l.fd)
 	l.mode = unix.O_RDWR
-	if err := l.open(); err != nil {
+	if err := l.openFile(); err != nil {
 		return err
 	}
 	if l.mode != unix.O_RDWR {
@@ -171,38 +202,27 @@ func (l *flockLock) failure(err error) error {
 	if errors.As(err, new(*flockError)) {
 		return err
 	}
-	status, name := flockNoLock, l.opts.path
+	status := flockNoLock
 	if errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOMEM) {
 		status = flockSystem
 	}
-	if !l.opts.byPath {
-		name = strconv.Itoa(l.fd)
-	}
-	return &flockError{status: status, message: name + ": " + cError(err)}
+	return &flockError{status: status, message: l.name() + ": " + cError(err)}
 }
 
-// release gives the lock up, also for what the command has left running. A
-// descriptor of the caller keeps its lock.
-func (l *flockLock) release() {
+// name is what the command line calls the lock.
+func (l *flockLock) name() string {
 	if l.opts.byPath {
-		l.opts.unlock, l.opts.noWait = true, true
-		_ = l.call()
+		return l.opts.path
 	}
+	return strconv.Itoa(l.opts.fd)
 }
 
-func (l *flockLock) call() error {
-	if l.opts.ranges {
-		return l.callRange()
-	}
-	how := unix.LOCK_EX
-	switch {
-	case l.opts.unlock:
-		how = unix.LOCK_UN
-	case l.opts.shared:
-		how = unix.LOCK_SH
-	}
-	if l.opts.noWait {
-		how |= unix.LOCK_NB
-	}
-	return unix.Flock(l.fd, how)
+// call is flock(2), or with --fcntl what does the same there.
+func (l *flockLock) call(how int) error {
+	return eintr.Retry(func() error {
+		if l.opts.ranges {
+			return lockRange(l.fd, how, l.opts.start, l.opts.length)
+		}
+		return unix.Flock(l.fd, how)
+	})
 }

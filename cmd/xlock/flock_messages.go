@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"xlock/internal/lock"
 )
 
 // The messages of flock(1), in its words: those of util-linux 2.42.
@@ -35,6 +37,19 @@ func sayFlock(f *os.File, err *flockError) {
 }
 
 func flockLine(text string) string { return flockName + ": " + escape(text) + "\n" }
+
+// flockBusy has a message only if --verbose asks for one.
+func flockBusy(opts flockOptions, held *lock.HeldError) *flockError {
+	err := &flockError{status: opts.conflict}
+	switch {
+	case !opts.verbose:
+	case held.TimedOut:
+		err.message = "timeout while waiting to get lock"
+	default:
+		err.message = "failed to get lock"
+	}
+	return err
+}
 
 func flockTook(d time.Duration) string {
 	return fmt.Sprintf("getting lock took %d.%06d seconds", d/time.Second, d%time.Second/time.Microsecond)

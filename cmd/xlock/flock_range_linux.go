@@ -6,19 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callRange locks bytes of the file for its open file description (fcntl(2),
-// F_OFD_SETLK).
-func (l *flockLock) callRange() error {
-	arg := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: l.opts.start, Len: l.opts.length}
-	switch {
-	case l.opts.unlock:
+// lockRange does what flock(2) does with bytes of a file, by locks of fcntl(2) that
+// belong to the open file description (F_OFD_SETLK).
+func lockRange(fd, how int, start, length int64) error {
+	arg := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: start, Len: length}
+	switch how &^ unix.LOCK_NB {
+	case unix.LOCK_UN:
 		arg.Type = unix.F_UNLCK
-	case l.opts.shared:
+	case unix.LOCK_SH:
 		arg.Type = unix.F_RDLCK
 	}
-	how := unix.F_OFD_SETLKW
-	if l.opts.noWait {
-		how = unix.F_OFD_SETLK
+	command := unix.F_OFD_SETLKW
+	if how&unix.LOCK_NB != 0 {
+		command = unix.F_OFD_SETLK
 	}
-	return unix.FcntlFlock(uintptr(l.fd), how, &arg)
+	return unix.FcntlFlock(uintptr(fd), command, &arg)
 }
