@@ -103,12 +103,13 @@ func takeFlock(opts flockOptions, out *flockOutput) (*flockLock, error) {
 	if err := l.open(); err != nil {
 		return nil, err
 	}
-	start := time.Now()
+	start, notices := time.Now(), l.notices()
 	err := l.acquire()
+	notices.stop()
 	var held *lock.HeldError
 	switch {
 	case errors.As(err, &held):
-		return nil, flockBusy(opts, held)
+		return nil, flockBusy(l, held)
 	case err != nil:
 		return nil, err
 	}

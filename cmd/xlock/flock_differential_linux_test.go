@@ -63,6 +63,10 @@ func flockDifferences() []flockDifference {
 			"flock: getting lock took T seconds\nflock: executing echo\ncommand\n",
 		},
 		{
+			"on a terminal, a busy lock's holder is named, and who waits for more than a second is told for whom",
+			"silence leaves people guessing; elsewhere standard error stays empty, as scripts count on that", "", "",
+		},
+		{
 			"a lock file is opened without O_CREAT first",
 			"with fs.protected_regular the kernel refuses O_CREAT for other people's files in /tmp", "", "",
 		},

@@ -166,15 +166,6 @@ func (l *flockLock) held(timedOut bool) error {
 	return &lock.HeldError{Holder: unnamedHolder(l.name()), TimedOut: timedOut}
 }
 
-// unnamedHolder is somebody of whom nothing is known but that they hold the lock.
-func unnamedHolder(path string) lock.Holder {
-	return lock.Holder{
-		Path:       path,
-		Judgement:  lock.Judgement{State: lock.Held, Reason: lock.ReasonKernelLock},
-		Descriptor: -1,
-	}
-}
-
 // wantsWriter: NFS emulates flock(2) by fcntl(2), which takes an exclusive lock
 // only through a descriptor that can write (flock(2), NFS details).
 func (l *flockLock) wantsWriter(err error) bool {

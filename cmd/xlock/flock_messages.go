@@ -21,32 +21,36 @@ const (
 	flockTryHelp = "Try 'flock --help' for more information."
 )
 
-// sayFlock prints an error's message, and whatever comes with it.
+// sayFlock prints an error's messages, if it has any.
 func sayFlock(f *os.File, err *flockError) {
-	const patience = time.Second
-	var text strings.Builder
 	if err.message != "" {
-		text.WriteString(flockLine(err.message))
+		sayLine(f, flockMessage(err.message))
+	}
+	if err.holder != "" {
+		sayLine(f, flockMessage(err.holder))
 	}
 	if err.tryHelp {
-		text.WriteString(flockTryHelp + "\n")
-	}
-	if text.Len() > 0 && writable(int(f.Fd()), patience) {
-		fmt.Fprint(f, text.String())
+		sayLine(f, flockTryHelp)
 	}
 }
 
-func flockLine(text string) string { return flockName + ": " + escape(text) + "\n" }
+func flockMessage(text string) string { return flockName + ": " + escape(text) }
 
-// flockBusy has a message only if --verbose asks for one.
-func flockBusy(opts flockOptions, held *lock.HeldError) *flockError {
-	err := &flockError{status: opts.conflict}
+func flockLine(text string) string { return flockMessage(text) + "\n" }
+
+// flockBusy has flock(1)'s message if --verbose asks for it, and on a terminal that
+// of xlock run.
+func flockBusy(l *flockLock, held *lock.HeldError) *flockError {
+	err := &flockError{status: l.opts.conflict}
 	switch {
-	case !opts.verbose:
+	case !l.opts.verbose:
 	case held.TimedOut:
 		err.message = "timeout while waiting to get lock"
 	default:
 		err.message = "failed to get lock"
+	}
+	if isTerminal(os.Stderr) {
+		err.holder = l.busy(held.TimedOut)
 	}
 	return err
 }

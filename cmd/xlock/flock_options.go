@@ -52,12 +52,13 @@ func (o *flockOptions) how() int {
 	return how
 }
 
-// flockError ends flock(1) with a status. It may have a message, and a line
-// behind it that points to the help.
+// flockError ends flock(1) with a status. It may have a message, one about the
+// lock's holder, and a line that points to the help.
 type flockError struct {
 	status  int
 	message string
 	tryHelp bool
+	holder  string
 }
 
 func (e *flockError) Error() string { return e.message }
@@ -101,13 +102,13 @@ func newFlockGetopt(args []string) *getopt {
 func parseFlock(args []string) (flockOptions, error) {
 	opts := flockOptions{conflict: flockConflict, fd: -1}
 	if len(args) == 0 {
-		return opts, &flockError{flockUsage, "not enough arguments", true}
+		return opts, &flockError{status: flockUsage, message: "not enough arguments", tryHelp: true}
 	}
 	line := newFlockGetopt(args)
 	for !opts.atCommand(line) {
 		key, value, err := line.next()
 		if err != nil {
-			return opts, &flockError{flockUsage, err.Error(), true}
+			return opts, &flockError{status: flockUsage, message: err.Error(), tryHelp: true}
 		}
 		if key == noOption {
 			break
