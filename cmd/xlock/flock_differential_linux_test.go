@@ -168,11 +168,11 @@ func TestFlockDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "| what differs | why |\n| --- | --- |\n"
+	lines := []string{"| what differs | why |", "| --- | --- |"}
 	for _, difference := range flockDifferences() {
-		want += "| " + difference.what + " | " + difference.why + " |\n"
+		lines = append(lines, "| "+difference.what+" | "+difference.why+" |")
 	}
-	if !strings.Contains(string(text), "\n\n"+want+"\n") {
+	if want := strings.Join(lines, "\n"); !strings.Contains(string(text), "\n\n"+want+"\n\n") {
 		t.Errorf("docs/flock.md does not have this table:\n%s", want)
 	}
 }

@@ -98,11 +98,15 @@ func (g *getopt) find(name, text string) (*longOption, error) {
 	case 1:
 		return candidates[0], nil
 	}
-	message := fmt.Sprintf("option '--%s' is ambiguous; possibilities:", text)
-	for _, option := range candidates {
-		message += " '--" + option.name + "'"
+	return nil, fmt.Errorf("option '--%s' is ambiguous; possibilities:%s", text, quoteNames(candidates))
+}
+
+func quoteNames(options []*longOption) string {
+	var b strings.Builder
+	for _, option := range options {
+		b.WriteString(" '--" + option.name + "'")
 	}
-	return nil, fmt.Errorf("%s", message)
+	return b.String()
 }
 
 func (g *getopt) shift() string {
