@@ -15,9 +15,12 @@ all: ## build bin/xlock
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/xlock ./cmd/xlock
 
 .PHONY: install
-install: all ## install xlock into $(PREFIX)/bin
+install: all ## install xlock into $(PREFIX)/bin; with FLOCK=1 as flock too
 	install -d '$(DESTDIR)$(PREFIX)/bin'
 	install -m 755 bin/xlock '$(DESTDIR)$(PREFIX)/bin/xlock'
+ifeq ($(FLOCK),1)
+	ln -sf xlock '$(DESTDIR)$(PREFIX)/bin/flock'
+endif
 
 .PHONY: demo
 demo: all ## install xlock into ./bin and show its main job on a real lock

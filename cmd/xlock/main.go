@@ -12,6 +12,9 @@ func main() {
 
 // run is main, with the exit status as its result.
 func run() int {
+	if calledFlock() {
+		return exitStatus(flock(os.Args[1:]))
+	}
 	if err := checkDescriptors(); err != nil {
 		return exitStatus(err)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // Every message of xlock is made in this file, but for what is wrong with a
-// command line, which is said where it is found. A message is one line on
+// command line, which is said where it is found, and for those of flock(1). A message is one line on
 // standard error, begins with "xlock: ", starts in lower case, ends without a
 // full stop, names the thing it is about, and says what to do where something
 // can be done. Text from files, other processes and the command line is
@@ -28,10 +28,12 @@ import (
 
 // say is for standard error. Who does not read it must not keep us from ending
 // in time, nor from giving back the lock.
-func say(f *os.File, text string) {
+func say(f *os.File, text string) { sayLine(f, message(text)) }
+
+func sayLine(f *os.File, line string) {
 	const patience = time.Second
 	if writable(int(f.Fd()), patience) {
-		fmt.Fprintln(f, message(text))
+		fmt.Fprintln(f, line)
 	}
 }
 
@@ -165,11 +167,14 @@ func remedy(err *fs.PathError) string {
 }
 
 func busy(err *lock.HeldError) string {
-	prefix := "busy: "
+	return busyBy(err) + "; see: xlock inspect " + shellQuote(err.Path)
+}
+
+func busyBy(err *lock.HeldError) string {
 	if err.TimedOut {
-		prefix = "gave up waiting: "
+		return "gave up waiting: " + heldBy(err.Holder)
 	}
-	return prefix + heldBy(err.Holder) + "; see: xlock inspect " + shellQuote(err.Path)
+	return "busy: " + heldBy(err.Holder)
 }
 
 // waiting begins with what changes, as a terminal may show the beginning alone.

@@ -32,6 +32,6 @@ EXIT STATUS
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{err.Error() + "; see '" + c.CommandPath() + " --help'"}
 	})
-	root.AddCommand(newRunCommand(), newInspectCommand(), newReclaimCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(), newInspectCommand(), newReclaimCommand(), newFlockCommand(), newVersionCommand())
 	return root
 }

@@ -82,7 +82,7 @@ func (r *runner) screen() screen {
 	if r.opts.quiet {
 		return silent{}
 	}
-	return &errorOutput{file: os.Stderr}
+	return &errorOutput{file: os.Stderr, message: message}
 }
 
 // runHolding runs the command with the lock held, and gives the lock back.

@@ -19,14 +19,15 @@ func (silent) clear()           {}
 // errorOutput is standard error as a screen: a terminal in whose foreground we
 // are, or a log.
 type errorOutput struct {
-	file  *os.File
-	shown bool
+	file    *os.File
+	message func(text string) string // makes a line of it
+	shown   bool
 }
 
 func (o *errorOutput) add(text string) {
 	if o.ready() {
 		o.clear()
-		say(o.file, text)
+		sayLine(o.file, o.message(text))
 	}
 }
 
@@ -67,7 +68,7 @@ func (o *errorOutput) live(text string) bool {
 		return true
 	}
 	o.shown = true
-	fmt.Fprintf(o.file, "\r%s%s", cut(message(text), int(size.Col)-1), clearToEnd)
+	fmt.Fprintf(o.file, "\r%s%s", cut(o.message(text), int(size.Col)-1), clearToEnd)
 	return true
 }
 

@@ -25,6 +25,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if calledFlock() {
+		main()
+	}
 	testscript.Main(m, map[string]func(){
 		"xlock": main,
 	})
