@@ -86,11 +86,11 @@ func runFlock(args []string, out *flockOutput) error {
 	if opts.verbose {
 		out.print(flockLine("executing " + opts.command[0]))
 	}
-	status, err := runFlockCommand(opts)
+	status, err := l.run()
 	if err != nil {
 		return flockStartError(opts.command[0], err)
 	}
-	l.release()
+	l.release(status)
 	if status.Signal != 0 {
 		return statusError(statusBySignal + int(status.Signal))
 	}
@@ -119,11 +119,11 @@ func takeFlock(opts flockOptions, out *flockOutput) (*flockLock, error) {
 	return l, nil
 }
 
-// runFlockCommand returns when the command has ended, and not at all with -F if
-// there is such a command.
-func runFlockCommand(opts flockOptions) (supervise.Status, error) {
-	command, err := findFlockCommand(opts.command)
-	if err == nil && opts.noFork {
+// run returns when the command has ended, and not at all with -F if there is such a
+// command.
+func (l *flockLock) run() (supervise.Status, error) {
+	command, err := findFlockCommand(l.opts.command)
+	if err == nil && l.opts.noFork {
 		err = command.Exec()
 	}
 	if err != nil {
@@ -131,6 +131,10 @@ func runFlockCommand(opts flockOptions) (supervise.Status, error) {
 	}
 	process, err := command.Start()
 	if err != nil {
+		return supervise.Status{}, err
+	}
+	if err := l.started(process.PID()); err != nil {
+		process.Cancel()
 		return supervise.Status{}, err
 	}
 	return process.Run(func() {})
@@ -153,7 +157,7 @@ func findFlockCommand(words []string) (*supervise.Command, error) {
 func flockStartError(name string, err error) error {
 	var unknown *supervise.WaitError
 	switch {
-	case errors.As(err, new(*supervise.InterruptedError)):
+	case errors.As(err, new(*flockError)), errors.As(err, new(*supervise.InterruptedError)):
 		return err
 	case errors.As(err, &unknown):
 		return &flockError{status: flockFailure, message: "waitpid failed: " + cError(err)}

@@ -1,25 +1,29 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"xlock/internal/blocking"
 	"xlock/internal/eintr"
 	"xlock/internal/lock"
+	"xlock/internal/supervise"
 )
 
 // flockLock is a lock of flock(1): on a file that it opens, or on a descriptor of
 // its caller, of which it changes nothing but the lock. It goes from open to
-// acquire to release, and leaves what is in the file as it is.
-//
-// It keeps a plain number, as an *[os.File] would close the descriptor in the end.
+// acquire to release.
 type flockLock struct {
 	opts flockOptions
-	fd   int
-	mode int // O_RDONLY, O_WRONLY or O_RDWR, if the file was opened here
+	file *os.File
+	mode int        // O_RDONLY, O_WRONLY or O_RDWR, if the file was opened here
+	held *lock.Lock // of flock(2)
 }
 
 // open finds what is to be locked. Its errors are *[flockError].
@@ -36,32 +40,64 @@ func (l *flockLock) open() error {
 // acquire takes the lock, or gives one up with -u. It fails with a
 // *[lock.HeldError] if somebody else keeps it, or with a *[flockError].
 func (l *flockLock) acquire() error {
-	wait, how := l.opts.wait, l.opts.how()
-	switch {
-	case wait.invalid:
+	wait, ctx := l.opts.wait, context.Background()
+	if wait.invalid {
 		return &flockError{status: flockSystem, message: "cannot set up timer: " + cError(unix.EINVAL)}
-	case wait.set && !l.opts.noWait:
-		return l.takeWithin(wait.duration, how)
 	}
-	return l.take(how)
+	if wait.set && !l.opts.noWait {
+		limited, cancel := context.WithTimeout(ctx, wait.duration)
+		defer cancel()
+		ctx = limited
+	}
+	err := l.take(ctx)
+	if l.wantsWriter(err) {
+		if err = l.openAgain(unix.O_RDWR); err == nil {
+			err = l.take(ctx)
+		}
+	}
+	return l.failure(err)
+}
+
+func (l *flockLock) take(ctx context.Context) error {
+	switch {
+	case l.opts.ranges:
+		return l.takeRange(ctx, l.opts.how())
+	case l.opts.unlock:
+		return lock.ReleaseOpen(l.file)
+	}
+	return l.takeFlock(ctx)
 }
 
 // release gives the lock up, also for what the command has left running. A
-// descriptor of the caller keeps its lock.
-func (l *flockLock) release() {
-	if l.opts.byPath {
-		_ = l.call(unix.LOCK_UN)
+// descriptor of the caller keeps its lock. What the command has made of the file is
+// its own affair.
+func (l *flockLock) release(status supervise.Status) {
+	switch {
+	case !l.opts.byPath:
+	case l.held == nil:
+		l.file.Close()
+	default:
+		err := l.held.Release(outcome(status))
+		if broken := new(lock.BrokenError); errors.As(err, &broken) {
+			sayLine(os.Stderr, flockMessage(warning(err)))
+		}
 	}
 }
 
 func (l *flockLock) useDescriptor() error {
-	l.fd = l.opts.fd
-	if isStandIn(l.fd) {
+	if isStandIn(l.opts.fd) {
 		return l.failure(unix.EBADF)
 	}
 	if l.opts.close {
 		// The flag is of our own descriptor, not of the caller's description.
-		unix.CloseOnExec(l.fd)
+		unix.CloseOnExec(l.opts.fd)
+	}
+	path, err := os.Readlink(fmt.Sprintf("/dev/fd/%d", l.opts.fd))
+	if err != nil {
+		path = fmt.Sprintf("descriptor %d", l.opts.fd)
+	}
+	if l.file = os.NewFile(uintptr(l.opts.fd), path); l.file == nil {
+		return l.failure(unix.EBADF)
 	}
 	return nil
 }
@@ -81,18 +117,18 @@ func isStandIn(fd int) bool {
 // openFile leaves the descriptor open for the command, unless -o keeps it back. It makes
 // the file only if there is none, since where fs.protected_regular is set
 // (proc_sys_fs(5)) O_CREAT is refused for other people's files.
-func (l *flockLock) openFile() (err error) {
+func (l *flockLock) openFile() error {
 	flags := unix.O_NOCTTY
 	if l.opts.close {
 		flags |= unix.O_CLOEXEC
 	}
-	l.fd, err = flockOpen(l.opts.path, l.mode|flags)
+	fd, err := flockOpen(l.opts.path, l.mode|flags)
 	if errors.Is(err, unix.ENOENT) {
-		l.fd, err = flockOpen(l.opts.path, l.mode|flags|unix.O_CREAT)
+		fd, err = flockOpen(l.opts.path, l.mode|flags|unix.O_CREAT)
 	}
 	if errors.Is(err, unix.EISDIR) {
 		l.mode = unix.O_RDONLY
-		l.fd, err = flockOpen(l.opts.path, l.mode|flags)
+		fd, err = flockOpen(l.opts.path, l.mode|flags)
 	}
 	if err != nil {
 		return &flockError{
@@ -100,6 +136,11 @@ func (l *flockLock) openFile() (err error) {
 			message: "cannot open lock file " + l.opts.path + ": " + cError(err),
 		}
 	}
+	path, err := filepath.EvalSymlinks(l.opts.path)
+	if err != nil {
+		path = l.opts.path // gone again
+	}
+	l.file = os.NewFile(uintptr(fd), path)
 	return nil
 }
 
@@ -121,49 +162,78 @@ func flockOpenStatus(err error) int {
 	return flockNoFile
 }
 
-// takeWithin waits no longer than the limit. A lock that comes later is given back
-// at once, as flock(2) cannot be cancelled from within the process.
-func (l *flockLock) takeWithin(limit time.Duration, how int) error {
-	taken, expired := make(chan error), make(chan struct{})
-	go func() {
-		err := l.take(how)
-		select {
-		case taken <- err:
-		case <-expired:
-			if err == nil {
-				_ = l.call(unix.LOCK_UN)
-			}
+// takeRange takes a lock of fcntl(2), or gives it up. One that comes too late is given
+// back at once, as the caller's descriptor would keep it.
+func (l *flockLock) takeRange(ctx context.Context, how int) error {
+	set := func(fd, how int) error { return lockRange(fd, how, l.opts.start, l.opts.length) }
+	err := blocking.Call(ctx, l.file, func(fd int) error {
+		err := set(fd, how)
+		if err == nil && ctx.Err() != nil {
+			_ = set(fd, unix.LOCK_UN)
+			err = ctx.Err()
 		}
-	}()
-	select {
-	case err := <-taken:
 		return err
-	case <-time.After(limit):
-		close(expired)
-		return l.held(true)
-	}
-}
-
-func (l *flockLock) take(how int) error {
-	err := l.call(how)
-	if l.wantsWriter(err) {
-		if err := l.reopen(); err != nil {
-			return l.failure(err)
-		}
-		err = l.call(how)
-	}
+	})
 	switch {
-	case err == nil:
-		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return l.busyError(true)
 	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EACCES):
-		return l.held(false)
+		return l.busyError(false)
 	}
-	return l.failure(err)
+	return err
 }
 
-// held says that the lock is busy, and nothing about its holder.
-func (l *flockLock) held(timedOut bool) error {
+// busyError says that the lock is busy, and nothing about its holder.
+func (l *flockLock) busyError(timedOut bool) error {
 	return &lock.HeldError{Holder: unnamedHolder(l.name()), TimedOut: timedOut}
+}
+
+// takeFlock takes the lock of flock(2), and writes the record where it can stand.
+func (l *flockLock) takeFlock(ctx context.Context) (err error) {
+	for {
+		l.held, err = lock.AcquireOpen(ctx, l.file, l.lockOptions())
+		if !errors.Is(err, lock.ErrReplaced) {
+			return err
+		}
+		if err := l.openAgain(l.mode); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *flockLock) lockOptions() lock.Options {
+	mode := lock.Fork
+	switch {
+	case !l.opts.byPath:
+		mode = lock.Descriptor
+	case l.opts.noFork:
+		mode = lock.Exec
+	}
+	options := lock.Options{
+		Mode:     mode,
+		Inherits: !l.opts.close,
+		Shared:   l.opts.shared,
+		NoWait:   l.opts.noWait,
+		Limited:  l.opts.wait.set,
+
+		MayBeUnlocked: true,
+	}
+	if len(l.opts.command) > 0 {
+		options.Command = filepath.Base(l.opts.command[0])
+	}
+	return options
+}
+
+// started names the command in the record. Where that cannot be written the lock
+// counts all the same.
+func (l *flockLock) started(pid int) error {
+	if l.held == nil || !l.opts.byPath {
+		return nil
+	}
+	if err := l.held.Started(pid); errors.Is(err, lock.ErrLost) {
+		return l.failure(unix.ESTALE)
+	}
+	return nil
 }
 
 // wantsWriter: NFS emulates flock(2) by fcntl(2), which takes an exclusive lock
@@ -173,25 +243,31 @@ func (l *flockLock) wantsWriter(err error) bool {
 	return refused && l.opts.byPath && !l.opts.shared && l.mode != unix.O_RDWR
 }
 
-func (l *flockLock) reopen() error {
-	if err := unix.Access(l.opts.path, unix.R_OK|unix.W_OK); err != nil {
-		return err
+// openAgain opens another file, or the same one otherwise.
+func (l *flockLock) openAgain(mode int) error {
+	if mode == unix.O_RDWR {
+		if err := unix.Access(l.opts.path, unix.R_OK|unix.W_OK); err != nil {
+			return err
+		}
 	}
-	unix.Close(l.fd)
-	l.mode = unix.O_RDWR
+	l.file.Close()
+	l.mode = mode
 	if err := l.openFile(); err != nil {
 		return err
 	}
-	if l.mode != unix.O_RDWR {
+	if l.mode != mode {
 		return unix.EISDIR
 	}
 	return nil
 }
 
-// failure names what cannot be locked.
+// failure names what cannot be locked, and leaves alone what is told otherwise.
 func (l *flockLock) failure(err error) error {
-	if errors.As(err, new(*flockError)) {
+	switch {
+	case err == nil, errors.As(err, new(*flockError)), errors.As(err, new(*lock.HeldError)):
 		return err
+	case errors.As(err, new(*lock.DeadlockError)):
+		err = unix.EDEADLK
 	}
 	status := flockNoLock
 	if errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOMEM) {
@@ -206,14 +282,4 @@ func (l *flockLock) name() string {
 		return l.opts.path
 	}
 	return strconv.Itoa(l.opts.fd)
-}
-
-// call is flock(2), or with --fcntl what does the same there.
-func (l *flockLock) call(how int) error {
-	return eintr.Retry(func() error {
-		if l.opts.ranges {
-			return lockRange(l.fd, how, l.opts.start, l.opts.length)
-		}
-		return unix.Flock(l.fd, how)
-	})
 }

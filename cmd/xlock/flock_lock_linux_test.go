@@ -15,15 +15,18 @@ import (
 // descriptor would hold it, and nobody would know.
 func TestFlockTooLate(t *testing.T) {
 	b := newBench(t)
-	open := func() int {
+	open := func() *os.File {
 		f, err := os.OpenFile(b.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
 		b.check(err)
 		t.Cleanup(func() { f.Close() })
-		return int(f.Fd())
+		return f
 	}
-	holder, next := open(), open()
+	holder, next := int(open().Fd()), int(open().Fd())
 	b.check(unix.Flock(holder, unix.LOCK_EX))
-	waiter := &flockLock{opts: flockOptions{wait: flockWait{set: true, duration: time.Nanosecond}}, fd: open()}
+	waiter := &flockLock{opts: flockOptions{wait: flockWait{set: true, duration: time.Nanosecond}}, file: open()}
+	keeper, err := unix.Dup(int(waiter.file.Fd())) // as the caller has one
+	b.check(err)
+	defer unix.Close(keeper)
 	var held *lock.HeldError
 	if err := waiter.acquire(); !errors.As(err, &held) || !held.TimedOut {
 		t.Fatalf("the wait ended with %v", err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"xlock/internal/lock"
@@ -12,7 +11,7 @@ import (
 
 // notices tell who waits at a terminal what xlock run would tell.
 func (l *flockLock) notices() *notices {
-	path := l.path()
+	path := l.file.Name()
 	n := newNotices(path, &errorOutput{file: os.Stderr, message: flockMessage}, nil)
 	n.glance = func() (*lock.Report, error) {
 		if report, ok := l.glance(path); ok {
@@ -28,7 +27,7 @@ func (l *flockLock) notices() *notices {
 
 // busy names the lock's holder, as far as that can be done.
 func (l *flockLock) busy(timedOut bool) string {
-	path := l.path()
+	path := l.file.Name()
 	report, ok := l.glance(path)
 	if !ok {
 		return busyBy(&lock.HeldError{Holder: unnamedHolder(path), TimedOut: timedOut})
@@ -47,19 +46,6 @@ func (l *flockLock) glance(path string) (report *lock.Report, ok bool) {
 	}
 	report, err := lock.Glance(path)
 	return report, err == nil
-}
-
-// path is that of what is locked, or what stands for it where a descriptor's is not
-// to be had.
-func (l *flockLock) path() string {
-	if l.opts.byPath {
-		return l.opts.path
-	}
-	path, err := os.Readlink(fmt.Sprintf("/dev/fd/%d", l.fd))
-	if err != nil {
-		return fmt.Sprintf("descriptor %d", l.fd)
-	}
-	return path
 }
 
 // unnamedHolder is somebody of whom nothing is known but that they hold the lock.

@@ -26,11 +26,11 @@ func TestFlockBusyOnATerminal(t *testing.T) {
 		{"xlock flock -n 9 9<>lock", `flock: busy: /\S+/lock is ` + byRun + `/\S+/lock\r\nstatus 1`},
 		{"xlock flock -n lock echo no 2>said; cat said", `status 0`},
 		{"xlock flock . xlock flock -n . true", `flock: busy: \. is held\r\nstatus 1`},
-		{"xlock flock foreign xlock flock -n foreign true", `flock: busy: foreign is held\r\nstatus 1`},
+		{"xlock flock foreign xlock flock -n foreign true", `flock: busy: foreign is held by somebody whom its record does not name \(pid \d+\): .*\r\nstatus 1`},
 		{"xlock flock --fcntl other xlock flock -n --fcntl other true", `flock: busy: other is held\r\nstatus 1`},
 		{
 			"xlock flock other xlock flock -n other true",
-			`flock: busy: other is held by somebody whom its record does not name: .*; see: xlock inspect other\r\nstatus 1`,
+			`flock: busy: other is held by pid \d+ \(xlock\), user \w+, since .*; see: xlock inspect other\r\nstatus 1`,
 		},
 		{"xlock flock -n other echo yes", `yes\r\nstatus 0`},
 	}

@@ -25,6 +25,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"xlock/internal/blocking"
 )
 
 // Answer is what a probe found.
@@ -52,22 +54,30 @@ const NotAHold = unix.O_NONBLOCK
 // this process. Call it before the record names this process, so that at no
 // moment a probe can find a record without its descriptor.
 func MarkHold(f *os.File) error {
-	var errFcntl error
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	err = raw.Control(func(fd uintptr) {
-		var flags int
-		flags, errFcntl = unix.FcntlInt(fd, unix.F_GETFL, 0)
-		if errFcntl == nil {
-			_, errFcntl = unix.FcntlInt(fd, unix.F_SETFL, flags&^NotAHold)
+	return changeFlags(f, func(flags int) int { return flags &^ NotAHold })
+}
+
+// MarkNotAHold makes f count as no hold until [MarkHold], as [NotAHold] does from
+// open(2) on.
+func MarkNotAHold(f *os.File) error {
+	return changeFlags(f, func(flags int) int { return flags | NotAHold })
+}
+
+// number is f's descriptor. [os.File.Fd] would change the flags of one that does not
+// block.
+func number(f *os.File) (fd int) {
+	_ = blocking.Now(f, func(n int) error { fd = n; return nil })
+	return fd
+}
+
+func changeFlags(f *os.File, change func(flags int) int) error {
+	return os.NewSyscallError("fcntl", blocking.Now(f, func(fd int) error {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		if err == nil {
+			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, change(flags))
 		}
-	})
-	if err == nil {
-		err = errFcntl
-	}
-	return os.NewSyscallError("fcntl", err)
+		return err
+	}))
 }
 
 // Probe says whether this process has a hold on f's file. The answer is about

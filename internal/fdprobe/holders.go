@@ -3,6 +3,8 @@ package fdprobe
 import (
 	"os"
 	"path/filepath"
+
+	"xlock/internal/flock"
 )
 
 // Source names where the kernel shows a holder.
@@ -75,6 +77,9 @@ func ListLost(path string) []int { return listLost(path) }
 // OpenIn says whether a descriptor of another process is open on f's file,
 // locked or not, and Unknown if its descriptors may not be read.
 func OpenIn(pid int, f *os.File) Answer { return openIn(pid, f) }
+
+// OwnKind says which flock(2) lock f's own description is seen to hold.
+func OwnKind(f *os.File) (kind flock.Kind, ok bool) { return ownKind(f) }
 
 // LockIn reports whether a descriptor of another process is seen to share a
 // flock(2) lock on f's file.

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"xlock/internal/flock"
 	"xlock/internal/procfs"
 	"xlock/internal/turnstile"
 )
@@ -122,7 +123,7 @@ func (s *surveyed) add(holder Holder, lock procfs.Lock) {
 // line shows. A mount above the root of a chroot(2) is not listed; there st_dev
 // must do.
 func superblock(f *os.File, info os.FileInfo) procfs.Device {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/thread-self/fdinfo/%d", f.Fd()))
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/thread-self/fdinfo/%d", number(f)))
 	mounts, _ := os.ReadFile("/proc/thread-self/mountinfo")
 	id := procfs.ParseFDInfo(string(text)).MountID
 	if mount, ok := procfs.ParseMountInfo(string(mounts), id); ok {
@@ -301,6 +302,19 @@ func isLocked(dir string, fd int) bool {
 	return slices.ContainsFunc(locksOf(dir, fd), func(lock procfs.Lock) bool { return lock.Class == "FLOCK" })
 }
 
+func ownKind(f *os.File) (kind flock.Kind, ok bool) {
+	for _, lock := range locksOf("/proc/thread-self", number(f)) {
+		switch {
+		case lock.Class != "FLOCK":
+		case lock.Write:
+			return flock.Exclusive, true
+		default:
+			return flock.Shared, true
+		}
+	}
+	return 0, false
+}
+
 func lockIn(pid int, f *os.File) bool {
 	target, err := f.Stat()
 	if err != nil {
@@ -316,6 +330,6 @@ func ownLock(f *os.File) (fd int, hold, ok bool) {
 	if err != nil {
 		return 0, false, false
 	}
-	fd, ok = lockedDescriptor("/proc/thread-self", target, int(f.Fd()))
+	fd, ok = lockedDescriptor("/proc/thread-self", target, number(f))
 	return fd, ok && !isMarked(fd), ok
 }

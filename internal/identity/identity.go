@@ -14,6 +14,7 @@ package identity
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -190,19 +191,17 @@ func judgeSighting(p, self Process, s sighting) Finding {
 // IsAncestor reports whether the process of this number, in this PID
 // namespace, started this process or one of its ancestors. It says no where
 // the chain of parents cannot be seen.
-func IsAncestor(pid int) bool {
-	current := self().PID
-	for range mostAncestors {
-		parent, ok := parentOf(current)
-		if !ok || parent <= 0 {
-			return false
-		}
-		if parent == pid {
-			return true
-		}
-		current = parent
+func IsAncestor(pid int) bool { return slices.Contains(Ancestors(), pid) }
+
+// Ancestors are the numbers, in this PID namespace, of the process that started this
+// one, of that which started it, and so on, as far as they can be seen.
+func Ancestors() (pids []int) {
+	parent, ok := parentOf(self().PID)
+	for ok && parent > 0 && len(pids) < mostAncestors {
+		pids = append(pids, parent)
+		parent, ok = parentOf(parent)
 	}
-	return false
+	return pids
 }
 
 // AncestorsVisible reports whether a no of [IsAncestor] is an answer, and not

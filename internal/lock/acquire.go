@@ -28,6 +28,10 @@ type Options struct {
 	Shared bool
 	// NoWait: fail with a [*HeldError] rather than wait.
 	NoWait bool
+	// MayBeUnlocked: a descriptor that this process has inherited does not keep the
+	// lock for ever, as others who have it may unlock it (flock -u). Then only a
+	// wrapper that waits for this process is a deadlock.
+	MayBeUnlocked bool
 	// Limited: the context has a time limit, so that waiting for oneself ends.
 	Limited bool
 	// Waiting is called, if it is not nil, each time the wait begins to be
@@ -87,6 +91,27 @@ type taker struct {
 	path  string
 	opts  Options
 	scene func(*os.File) (scene, error)
+
+	// carrier is the lock file, open to read and write its record, if the
+	// description to be locked is not.
+	carrier *os.File
+	// bare: what is to be locked is no lock file, and nobody reads it or writes
+	// there. mute: it is one, which we may only read.
+	bare, mute bool
+}
+
+func (t *taker) carrierOf(f *os.File) *os.File {
+	if t.carrier != nil {
+		return t.carrier
+	}
+	return f
+}
+
+func (t *taker) read(f *os.File) (Content, error) {
+	if t.bare {
+		return Content{Kind: Empty}, nil
+	}
+	return readOurs(t.carrierOf(f))
 }
 
 // errReplaced: the path came to name another file while we waited for this one.
@@ -114,20 +139,20 @@ func (t *taker) takeFile(ctx context.Context, f *os.File) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	for mayClear := t.opts.Shared; ; {
+	for mayClear := t.opts.Shared && !t.mute; ; {
 		if err := t.lockKernel(ctx, f, s); err != nil {
 			return nil, err
 		}
-		content, j, err := judgeWon(f, s)
+		content, j, err := t.judgeWon(f, s)
 		if err != nil {
 			return nil, err
 		}
 		if j.State == Free || j.State == Abandoned {
 			if !mayClear || !saysHeld(content) {
-				return hold(f, t.record(content, s), t.opts.Shared)
+				return t.hold(f, content, s)
 			}
 			mayClear = false
-			if err := clearStale(ctx, f, s); err != nil {
+			if err := t.clearStale(ctx, f, s); err != nil {
 				return nil, err
 			}
 			continue
@@ -146,15 +171,15 @@ func (t *taker) takeFile(ctx context.Context, f *os.File) (*Lock, error) {
 // judgeWon judges with the kernel lock just won. It fails with errReplaced if
 // the lock was won on a file that the path no longer names, which locks nobody
 // out.
-func judgeWon(f *os.File, s scene) (Content, Judgement, error) {
+func (t *taker) judgeWon(f *os.File, s scene) (Content, Judgement, error) {
 	named, err := pathNames(f)
-	if err == nil && !named {
+	if err == nil && !named && t.opts.Mode != Descriptor {
 		err = errReplaced
 	}
 	if err != nil {
 		return Content{}, Judgement{}, err
 	}
-	content, err := readOurs(f)
+	content, err := t.read(f)
 	if err != nil {
 		return Content{}, Judgement{}, err
 	}
@@ -205,14 +230,14 @@ func (t *taker) lockUnlessReplaced(ctx context.Context, f *os.File) error {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if isReplaced(f.Name(), ours) {
+				if t.isReplaced(f.Name(), ours) {
 					cancel()
 				}
 			}
 		}
 	}()
 	err = t.queue(ctx, f)
-	if flock.Abandoned(err) && isReplaced(f.Name(), ours) {
+	if flock.Abandoned(err) && t.isReplaced(f.Name(), ours) {
 		return errReplaced // also at the end of a limit: the new file may be free
 	}
 	return err
@@ -221,9 +246,9 @@ func (t *taker) lockUnlessReplaced(ctx context.Context, f *os.File) error {
 // lookAtPath is how often a waiter in the kernel's queue looks at the path.
 const lookAtPath = time.Second
 
-func isReplaced(path string, ours os.FileInfo) bool {
+func (t *taker) isReplaced(path string, ours os.FileInfo) bool {
 	named, err := os.Lstat(path)
-	return err == nil && !os.SameFile(ours, named)
+	return err == nil && !os.SameFile(ours, named) && t.opts.Mode != Descriptor
 }
 
 // lockWhileOwnerLives waits for a kernel lock that a descriptor of our own
@@ -332,7 +357,7 @@ func (t *taker) patience(f *os.File, h *Holder) time.Duration {
 // [*DeadlockError] when the record is of this very process, which must not
 // even queue up for it.
 func (t *taker) look(f *os.File, s scene) (*Holder, error) {
-	content, err := readOurs(f)
+	content, err := t.read(f)
 	if err != nil {
 		return nil, err
 	}
@@ -350,8 +375,11 @@ func (t *taker) hopeless(f *os.File, h *Holder) error {
 	if t.opts.Limited {
 		return nil
 	}
-	if h.Ancestor {
+	if h.Ancestor && !(t.opts.MayBeUnlocked && h.Record.Mode == Descriptor) {
 		return &DeadlockError{*h}
+	}
+	if t.opts.MayBeUnlocked {
+		return nil
 	}
 	if fd, ok := ownHold(f); ok && !unlocksAtItsEnd(h) {
 		h.Descriptor = fd
@@ -440,10 +468,10 @@ func awaitEnd(ctx context.Context, h Holder, pause time.Duration) {
 // changed reports whether the file no longer says what h says of it.
 func (t *taker) changed(f *os.File, s scene, h Holder) (bool, error) {
 	named, err := pathNames(f)
-	if err != nil || !named {
+	if err != nil || !named && t.opts.Mode != Descriptor {
 		return !named, err
 	}
-	content, err := readOurs(f)
+	content, err := t.read(f)
 	if err != nil {
 		return false, err
 	}
@@ -520,7 +548,7 @@ func (h *Holder) addTakers(kernel fdprobe.Holders) {
 }
 
 // record is what this taker writes.
-func (t *taker) record(before Content, s scene) Record {
+func (t *taker) record(before Content, f *os.File, s scene) Record {
 	acquired := now()
 	uid := os.Getuid()
 	r := Record{
@@ -536,6 +564,9 @@ func (t *taker) record(before Content, s scene) Record {
 		UID:        &uid,
 		Label:      t.opts.Label,
 		Acquired:   &acquired,
+	}
+	if t.opts.Mode == Descriptor {
+		r.Owner, r.Command = callerWith(f)
 	}
 	if t.opts.Shared {
 		r.State = StateFree // it is not to be taken for anybody's hold

@@ -86,7 +86,7 @@ func (p *peer) pid() int { return p.cmd.Process.Pid }
 // comes.
 func roleAcquire() int {
 	opts := lock.Options{
-		Mode:    lock.Descriptor,
+		Mode:    lock.Process,
 		NoWait:  os.Args[2] == "nowait",
 		Limited: os.Args[2] == "limited",
 		Waiting: func(h lock.Holder) { fmt.Println("waiting", h.Reason) },
@@ -138,7 +138,7 @@ func roleTakeTurns() int {
 			return 0
 		default:
 		}
-		l, err := lock.Acquire(context.Background(), os.Args[1], lock.Options{Mode: lock.Descriptor, Limited: true})
+		l, err := lock.Acquire(context.Background(), os.Args[1], lock.Options{Mode: lock.Process, Limited: true})
 		if err == nil {
 			err = errors.Join(visit(os.Args[1]+".inside"), l.Release(nil))
 		}
@@ -208,7 +208,7 @@ func contentOf(t *testing.T, path string) string {
 // acquire takes a free lock.
 func acquire(t *testing.T, path string) *lock.Lock {
 	t.Helper()
-	l, err := lock.Acquire(t.Context(), path, lock.Options{Mode: lock.Descriptor, NoWait: true})
+	l, err := lock.Acquire(t.Context(), path, lock.Options{Mode: lock.Process, NoWait: true})
 	check(t, err)
 	t.Cleanup(func() { _ = l.Release(nil) }) // fails if the test released it
 	return l
@@ -627,7 +627,6 @@ func TestReleaseOfALostLock(t *testing.T) {
 			check(t, os.Rename(path+".new", path))
 		}},
 		{"overwritten", func(t *testing.T, path string) { check(t, os.WriteFile(path, []byte(foreign), 0o600)) }},
-		{"emptied", func(t *testing.T, path string) { check(t, os.Truncate(path, 0)) }},
 		{"taken by force", func(t *testing.T, path string) { forge(t, path, ownedBy(ended(t))) }},
 	}
 	for _, tt := range tests {
@@ -649,6 +648,39 @@ func TestReleaseOfALostLock(t *testing.T) {
 				t.Errorf("the kernel lock was not given back: %v", err)
 			}
 		})
+	}
+}
+
+// The shell's 9>LOCK empties the file of whoever holds the lock, which the kernel
+// keeps all the same: the record is written again.
+func TestReleaseOfAnEmptiedLock(t *testing.T) {
+	path := lockPath(t)
+	acquire(t, path).Release(nil)
+	l := acquire(t, path)
+	check(t, os.Truncate(path, 0))
+	check(t, l.Release(nil))
+	if r := inspect(t, path).Content.Record; r == nil || r.State != lock.StateFree || r.Generation != 2 {
+		t.Errorf("the record says %+v, want a release of generation 2", r)
+	}
+}
+
+// What a command appends to its lock file is kept, and makes it a file of its own.
+func TestReleaseOfALockThatWasAppendedTo(t *testing.T) {
+	for _, size := range []int{1, 100, 5000, 100_000} {
+		path := lockPath(t)
+		l := acquire(t, path)
+		want := strings.Repeat("notes\n", size)
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		check(t, err)
+		_, err = f.WriteString(want)
+		check(t, errors.Join(err, f.Close()))
+		if _, err := lock.Acquire(t.Context(), path, lock.Options{Mode: lock.Process, NoWait: true}); !errors.Is(err, lock.ErrNotLockFile) {
+			t.Errorf("another taker got %v", err)
+		}
+		wantOutcome(t, l.Release(nil), "lost")
+		if got := contentOf(t, path); got != want {
+			t.Errorf("of %d bytes %d were kept", len(want), len(got))
+		}
 	}
 }
 

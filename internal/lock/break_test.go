@@ -12,7 +12,7 @@ import (
 func heldFile(t *testing.T) (*os.File, Content) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "lock")
-	l, err := Acquire(t.Context(), path, Options{Mode: Descriptor})
+	l, err := Acquire(t.Context(), path, Options{Mode: Process})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,14 +87,14 @@ func TestReplaceOfAWrongTarget(t *testing.T) {
 // A holder whose lock was broken learns by whom, and spoils nothing.
 func TestReleaseOfABrokenLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	l, err := Acquire(t.Context(), path, Options{Mode: Descriptor})
+	l, err := Acquire(t.Context(), path, Options{Mode: Process})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Reclaim(path, ReclaimOptions{Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	next, err := Acquire(t.Context(), path, Options{Mode: Descriptor, NoWait: true})
+	next, err := Acquire(t.Context(), path, Options{Mode: Process, NoWait: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,10 @@ func openToRead(path string) (*os.File, error) {
 }
 
 func openRegular(path string, access int) (*os.File, error) {
-	f, err := os.OpenFile(path, access|openFlags, 0)
+	f, err := os.OpenFile(path, access|openFlags|noAccessTime, 0)
+	if errors.Is(err, syscall.EPERM) { // it is not ours
+		f, err = os.OpenFile(path, access|openFlags, 0)
+	}
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, notLockFile(path, "a symbolic link")
 	}
@@ -117,8 +120,12 @@ func openExisting(path string) (*os.File, error) {
 // readOurs reads the content, and refuses somebody else's.
 func readOurs(f *os.File) (Content, error) {
 	content, err := readContent(f)
-	if err == nil && content.Kind == Foreign {
+	switch {
+	case err != nil:
+	case content.Kind == Foreign:
 		err = notLockFile(f.Name(), "it holds something else, which is left untouched")
+	case content.Kind == Empty:
+		content = readNote(f, content)
 	}
 	return content, err
 }

@@ -23,3 +23,5 @@ func fileSystemType(f *os.File) string {
 }
 
 func protectedRegular() int { return 0 }
+
+const noAccessTime = 0

@@ -61,3 +61,6 @@ func protectedRegular() int {
 	level, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	return level
 }
+
+// noAccessTime leaves the time of the last access alone (open(2)).
+const noAccessTime = unix.O_NOATIME

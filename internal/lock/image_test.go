@@ -74,7 +74,7 @@ func runImages(t *testing.T, path, probe string) (pid int, reports []string) {
 func RoleImage() int {
 	t := &taker{
 		path:  os.Getenv("TEST_LOCK"),
-		opts:  Options{Mode: Descriptor, NoWait: true},
+		opts:  Options{Mode: Process, NoWait: true},
 		scene: newScene,
 	}
 	if os.Getenv("TEST_PROBE") == "off" {

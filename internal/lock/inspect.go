@@ -70,6 +70,16 @@ type look struct {
 	before Content
 }
 
+// readAny reads what [readOurs] does. What that refuses is reported only if it is
+// locked: foreign is why.
+func readAny(f *os.File) (content Content, foreign, err error) {
+	content, err = readOurs(f)
+	if errors.Is(err, ErrNotLockFile) {
+		foreign, err = err, nil
+	}
+	return content, foreign, err
+}
+
 // inspectAll gathers all evidence, or what a [Glance] takes.
 func inspectAll(paths []string, all bool) []Found {
 	found := make([]Found, len(paths))
@@ -105,7 +115,7 @@ func (l *look) open(all bool) {
 	}
 	l.scene, l.Err = newScene(f)
 	if l.Err == nil {
-		l.before, l.Err = readOurs(f)
+		l.before, _, l.Err = readAny(f)
 	}
 	if l.Err != nil {
 		f.Close()
@@ -139,7 +149,7 @@ func lookAgain(looks []*look, all, last bool) (again []*look) {
 	}
 	kernel, errKernel := list(files)
 	for i, l := range looks {
-		after, err := readOurs(l.file)
+		after, foreign, err := readAny(l.file)
 		switch same := err == nil && sameContent(l.before, after); {
 		case err != nil:
 			l.Err = err
@@ -147,6 +157,11 @@ func lookAgain(looks []*look, all, last bool) (again []*look) {
 			l.Report = &Report{Path: l.Path, Judgement: l.scene.judgeContent(after), Content: after}
 			if kernel != nil {
 				l.Report.addKernel(kernel[i])
+			}
+			l.Report.judgeDescriptor(errKernel)
+			if foreign != nil && len(l.Report.Kernel.Holders) == 0 {
+				l.Report, l.Err = nil, foreign
+				continue
 			}
 			l.Report.warn(same, errKernel)
 			l.Report.warnOfFile(l.file, l.scene.local)
@@ -183,6 +198,20 @@ func (r *Report) addKernel(kernel fdprobe.Holders) {
 		}
 		r.Judgement = h.Judgement
 	}
+}
+
+// judgeDescriptor judges a record of mode [Descriptor], for which the kernel's word
+// alone counts: it is nobody's if the kernel shows no holder, and can show all.
+func (r *Report) judgeDescriptor(errKernel error) {
+	if !saysHeld(r.Content) || r.Content.Record.Mode != Descriptor || len(r.Kernel.Holders) > 0 {
+		return
+	}
+	blind := identity.BlindSpots()
+	if errKernel != nil || blind.OuterNamespaces || blind.Hidden {
+		r.State = UnknownState
+		return
+	}
+	r.State, r.Reason, r.Blocker = Free, ReasonEnded, nil
 }
 
 // shows reports whether the kernel lists p among the holders.

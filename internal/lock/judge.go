@@ -107,7 +107,7 @@ func newScene(f *os.File) (scene, error) {
 // the kernel's word on who holds flock(2).
 func (s scene) judgeContent(c Content) Judgement {
 	switch {
-	case c.Kind == Empty:
+	case c.Kind == Empty, c.Kind == Foreign:
 		return Judgement{State: Free, Reason: ReasonNeverHeld}
 	case c.Kind != Valid:
 		return Judgement{State: Free, Reason: ReasonUnreadable}
@@ -130,7 +130,7 @@ func (s scene) judgeHeld(r *Record) Judgement {
 	if command := s.judgeCommand(r, owner); command.State != Abandoned {
 		return command
 	}
-	if r.Mode == Exec && owner.Identity != DescriptorClosed {
+	if r.Mode == Descriptor || r.Mode == Exec && owner.Identity != DescriptorClosed {
 		owner.State, owner.Reason = Free, ReasonEnded
 	}
 	return owner
@@ -212,6 +212,9 @@ func (s scene) judgeCommand(r *Record, owner Judgement) Judgement {
 // and runs on unseen looks the same as a dead one.
 func (s scene) judgeLocked(c Content) Judgement {
 	j := s.judgeContent(c)
+	if saysHeld(c) && c.Record.Mode == Descriptor {
+		j.State, j.Reason, j.Blocker, j.Self = Free, ReasonEnded, nil, false
+	}
 	if j.State == UnknownState && s.local && s.sameBoot(c.Record) && c.Record.Inherits {
 		j.State, j.Blocker = Abandoned, nil
 		j.Liveness, j.Identity, j.Reason = identity.Gone, DescriptorClosed, ReasonOwner

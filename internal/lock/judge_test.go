@@ -117,10 +117,10 @@ func TestJudgeAnotherProcess(t *testing.T) {
 		{identity.Gone, identity.Unknown, unknownComm, unknownComm},
 	}
 	for _, tt := range tests {
-		for _, mode := range []Mode{Fork, Exec, Descriptor, ""} {
+		for _, mode := range []Mode{Fork, Exec, Process, Descriptor, ""} {
 			t.Run(fmt.Sprintf("owner %s, command %s, mode %s", tt.owner, tt.command, mode), func(t *testing.T) {
 				want := tt.want
-				if mode == Exec {
+				if mode == Exec || mode == Descriptor {
 					want = tt.wantOfExec
 				}
 				c := valid(stagedRecord(mode, tt.command != none))
@@ -144,7 +144,7 @@ func TestJudgeSelf(t *testing.T) {
 		{"closed with an error", fdprobe.Closed, errors.New("x"), "unknown: unknown descriptor-unknown, owner, blocked by 10, self false"},
 	}
 	for _, tt := range tests {
-		for _, mode := range []Mode{Fork, Exec, Descriptor} {
+		for _, mode := range []Mode{Fork, Exec, Process} {
 			t.Run(tt.name+", mode "+string(mode), func(t *testing.T) {
 				s := staged(t, identity.Alive, identity.Gone)
 				s.probe = func() (fdprobe.Answer, error) { return tt.answer, tt.err }

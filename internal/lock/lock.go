@@ -20,7 +20,9 @@
 package lock
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"os"
 	"time"
 
@@ -38,7 +40,10 @@ const (
 	// Exec: the command's own process holds it. Nobody is left to write the
 	// release, so such an owner that has ended has simply released.
 	Exec Mode = "exec"
-	// Descriptor: a program holds it in its own process.
+	// Process: a program holds it in its own process.
+	Process Mode = "process"
+	// Descriptor: whoever has a descriptor of the open file description holds it.
+	// The kernel alone says whether it is held; the record says who took it.
 	Descriptor Mode = "descriptor"
 )
 
@@ -50,6 +55,13 @@ type Lock struct {
 	record  Record
 	written bool // the record stands in the file
 	shared  bool // and none is ever written
+	bare    bool // nor here: the file is no lock file, or may only be read
+
+	noted bool // the record stands in a note
+
+	// carrier is the same file, open to read and write its record: file itself, if
+	// that was opened for it.
+	carrier *os.File
 }
 
 // File is the descriptor with the kernel lock. It belongs to the Lock.
@@ -58,6 +70,9 @@ func (l *Lock) File() *os.File { return l.file }
 // Generation grows with every exclusive acquisition of this lock file (a fencing
 // token). That of a shared hold is no token: many have the same.
 func (l *Lock) Generation() uint64 { return l.record.Generation }
+
+// Recorded reports whether the lock file can say who holds the lock.
+func (l *Lock) Recorded() bool { return !l.shared && !l.bare }
 
 // Shared reports whether others may hold the lock at the same time.
 func (l *Lock) Shared() bool { return l.shared }
@@ -68,6 +83,9 @@ func (l *Lock) Shared() bool { return l.shared }
 // replaced meanwhile the hold is lost already, and the command must not run: an
 // error that matches [ErrLost].
 func (l *Lock) Started(pid int) error {
+	if l.bare {
+		return nil
+	}
 	if err := l.checkPath(); err != nil {
 		return err
 	}
@@ -85,7 +103,10 @@ func (l *Lock) Started(pid int) error {
 
 // write puts the record of a new hold into the file.
 func (l *Lock) write() error {
-	if err := l.record.writeTo(l.file); err != nil {
+	if l.noted {
+		return l.record.writeNote(l.carrier)
+	}
+	if err := l.record.writeTo(l.carrier); err != nil {
 		return err
 	}
 	l.written = true
@@ -112,8 +133,10 @@ func (l *Lock) Release(outcome *Outcome) error {
 	if errUnlock := flock.Unlock(l.file); err == nil {
 		err = errUnlock
 	}
-	if errClose := l.file.Close(); err == nil {
-		err = errClose
+	for _, f := range []*os.File{l.file, l.carrier} {
+		if errClose := f.Close(); err == nil && !errors.Is(errClose, os.ErrClosed) {
+			err = errClose
+		}
 	}
 	return err
 }
@@ -136,14 +159,44 @@ func (l *Lock) rewrite(r *Record) error {
 	if err != nil {
 		return err
 	}
-	content, err := readContent(l.file)
+	content, err := readContent(l.carrier)
+	switch {
+	case err != nil:
+		return err
+	case named && content.Kind == Empty:
+		// The shell's 9>LOCK has emptied it, while the kernel kept the lock.
+	case named && content.Kind == Foreign:
+		if err := l.cut(); err != nil {
+			return err
+		}
+		return l.lost()
+	case !named || content.Kind != Valid || !content.Record.sameHold(&l.record):
+		return l.lost()
+	}
+	return r.writeTo(l.carrier)
+}
+
+// cut takes this hold's record away from the beginning of a file that somebody has
+// made his own by appending to it. A kill in between leaves the file torn.
+func (l *Lock) cut() error {
+	line, err := l.record.encode()
 	if err != nil {
 		return err
 	}
-	if !named || content.Kind != Valid || !content.Record.sameHold(&l.record) {
-		return l.lost()
+	first := make([]byte, len(line))
+	if _, err := l.carrier.ReadAt(first, 0); err != nil || !bytes.Equal(first, line) {
+		return nil // it was not appended to
 	}
-	return r.writeTo(l.file)
+	info, err := l.carrier.Stat()
+	if err != nil {
+		return err
+	}
+	size := info.Size() - int64(len(line))
+	rest := io.NewSectionReader(l.carrier, int64(len(line)), size)
+	if _, err := io.Copy(io.NewOffsetWriter(l.carrier, 0), rest); err != nil {
+		return err
+	}
+	return l.carrier.Truncate(size)
 }
 
 // released is the record after the hold: who held it last, until when, and how
@@ -183,15 +236,26 @@ func pathNames(f *os.File) (bool, error) {
 // A wrapper has nothing to say before its command has a process: see Started.
 // Until then the kernel lock alone keeps others out, and a wrapper that is killed
 // leaves no trace.
-func hold(f *os.File, r Record, shared bool) (*Lock, error) {
-	if err := fdprobe.MarkHold(f); err != nil {
-		return nil, err
+func (t *taker) hold(f *os.File, before Content, s scene) (*Lock, error) {
+	r := t.record(before, f, s)
+	l := &Lock{file: f, record: r, shared: t.opts.Shared, bare: t.bare || t.mute, carrier: t.carrierOf(f)}
+	if before.Noted {
+		removeNote(l.carrier)
 	}
-	l := &Lock{file: f, record: r, shared: shared}
-	if r.Mode == Fork || shared {
+	l.noted = r.Mode == Descriptor && (before.Noted || before.Kind == Empty) && isWritable(f)
+	if r.Mode != Descriptor { // which belongs to the caller
+		if err := fdprobe.MarkHold(f); err != nil {
+			return nil, err
+		}
+	}
+	if r.Mode == Fork || !l.Recorded() {
 		return l, nil
 	}
-	if err := l.write(); err != nil {
+	err := l.write()
+	if err != nil && t.carrier != nil {
+		l.bare, err = true, nil // see AcquireOpen
+	}
+	if err != nil {
 		return nil, err
 	}
 	return l, nil

@@ -106,7 +106,7 @@ func reclaimFile(path string, f *os.File, opts ReclaimOptions) (*Reclaimed, erro
 		return breakLocked(f, err, opts)
 	}
 	defer flock.Unlock(f)
-	content, j, err := judgeWon(f, s)
+	content, j, err := t.judgeWon(f, s)
 	if err != nil {
 		return nil, err
 	}

@@ -99,7 +99,8 @@ const (
 	// by a crash, longer than a record can be, or of a later version of
 	// xlock. The kernel lock alone decides.
 	Unreadable Kind = "unreadable"
-	// Foreign: something else. Nobody's file is ever overwritten.
+	// Foreign: something else, or more than a record. Nobody's file is ever
+	// overwritten.
 	Foreign Kind = "foreign"
 )
 
@@ -108,6 +109,7 @@ type Content struct {
 	Kind   Kind
 	Record *Record // only when Valid
 	Why    string  // only when Unreadable: torn, malformed, nul-filled, too-long, future-version
+	Noted  bool    // the file is empty, and the record is a note
 }
 
 // magic begins every record. What begins with it, or is cut off within it, is
@@ -149,12 +151,15 @@ func parse(text []byte) Content {
 	case !bytes.HasPrefix(trimmed, magic):
 		return Content{Kind: Foreign}
 	}
-	line, _, ended := bytes.Cut(trimmed, []byte("\n"))
+	line, rest, ended := bytes.Cut(trimmed, []byte("\n"))
 	switch {
 	case !ended && len(text) > mostBytes:
 		return Content{Kind: Unreadable, Why: "too-long"}
 	case !ended:
 		return Content{Kind: Unreadable, Why: "torn"}
+	}
+	if len(bytes.Trim(rest, " \r\n\x00")) > 0 { // somebody has appended to the file
+		return Content{Kind: Foreign}
 	}
 	return parseLine(line)
 }
@@ -205,9 +210,9 @@ func (r Record) encode() ([]byte, error) {
 	return line.Bytes(), nil
 }
 
-// writeTo puts the record at the beginning of f, in place, with one pwrite(2),
-// and then cuts off what a longer one left behind. The caller holds the kernel
-// lock. A write that fails half-way (a full disk, a quota) puts back what stood
+// writeTo puts the record at the beginning of f, in place, with one pwrite(2) that
+// makes the rest of a longer one blank, and then cuts that off. The caller holds the
+// kernel lock. A write that fails half-way (a full disk, a quota) puts back what stood
 // there, so that the generation is not lost with it.
 //
 // There is no fsync(2): a record means nothing after the next boot.
@@ -223,7 +228,8 @@ func (r *Record) writeTo(f *os.File) error {
 	}
 	// How much was written is not known after an error: os.File.WriteAt leaves
 	// out what pwrite(2) wrote before it failed (Go 1.26).
-	_, err = f.WriteAt(line, 0)
+	rest := bytes.Repeat([]byte("\n"), max(n-len(line), 0))
+	_, err = f.WriteAt(append(line, rest...), 0)
 	if err == nil {
 		err = f.Truncate(int64(len(line)))
 	}

@@ -21,7 +21,7 @@ func (t *taker) kind() flock.Kind {
 // tryOnce asks for the kernel lock once. A reader is refused where it would overtake
 // a writer that waits.
 func (t *taker) tryOnce(ctx context.Context, f *os.File) error {
-	if t.opts.Shared {
+	if t.opts.Shared && !t.bare {
 		if err := t.tryPass(f); err != nil {
 			return err
 		}
@@ -32,7 +32,7 @@ func (t *taker) tryOnce(ctx context.Context, f *os.File) error {
 // tryPass asks for the turnstile. A reader whose own process or ancestor is a reader
 // already goes in beside it: the writer waits for that one, and so for this.
 func (t *taker) tryPass(f *os.File) error {
-	gate, err := reopen(f)
+	gate, err := reopen(f, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -56,22 +56,28 @@ func (t *taker) tryPass(f *os.File) error {
 // in by the turnstile. Between its passing and its lock a writer can take the
 // turnstile: the writer came later then.
 func (t *taker) queue(ctx context.Context, f *os.File) error {
-	gate, err := reopen(f)
-	if err != nil {
-		return err
-	}
-	if t.opts.Shared {
-		err := turnstile.Pass(ctx, gate)
+	switch {
+	case t.bare:
+	case t.opts.Shared:
+		gate, err := reopen(f, os.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		err = turnstile.Pass(ctx, gate)
 		gate.Close()
 		if err != nil {
 			return err
 		}
-		return flock.Lock(ctx, f, flock.Shared)
+	case !t.mute:
+		gate, err := reopen(f, os.O_RDWR)
+		if err != nil {
+			return err
+		}
+		keeping, open := context.WithCancel(ctx)
+		defer open()
+		keepTurnstile(keeping, gate)
 	}
-	keeping, open := context.WithCancel(ctx)
-	defer open()
-	keepTurnstile(keeping, gate)
-	return flock.Lock(ctx, f, flock.Exclusive)
+	return flock.Lock(ctx, f, t.kind())
 }
 
 // keepTurnstile keeps it until ctx ends: from now on if it is to be had, else as
@@ -88,8 +94,8 @@ func keepTurnstile(ctx context.Context, gate *os.File) {
 }
 
 // reopen makes another open file description of f's file.
-func reopen(f *os.File) (*os.File, error) {
-	again, err := openRegular(f.Name(), os.O_RDWR)
+func reopen(f *os.File, access int) (*os.File, error) {
+	again, err := openRegular(f.Name(), access)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errReplaced
 	}
@@ -127,7 +133,7 @@ func saysHeld(c Content) bool { return c.Kind == Valid && c.Record.State == Stat
 // is no step from the shared to the exclusive one, and leaves the record as it is if
 // somebody else comes in between: a program that keeps no record may have it shared
 // for long.
-func clearStale(ctx context.Context, f *os.File, s scene) error {
+func (t *taker) clearStale(ctx context.Context, f *os.File, s scene) error {
 	if err := flock.Unlock(f); err != nil {
 		return err
 	}
@@ -138,12 +144,12 @@ func clearStale(ctx context.Context, f *os.File, s scene) error {
 		return err
 	}
 	defer flock.Unlock(f)
-	content, j, err := judgeWon(f, s)
+	content, j, err := t.judgeWon(f, s)
 	if err != nil || !saysHeld(content) {
 		return err
 	}
 	if j.State == Free || j.State == Abandoned {
-		return content.Record.released(nil).writeTo(f)
+		return content.Record.released(nil).writeTo(t.carrierOf(f))
 	}
 	return nil
 }

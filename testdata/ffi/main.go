@@ -28,7 +28,7 @@ var held atomic.Pointer[lock.Lock]
 //export Take
 func Take(path *C.char) C.int {
 	l, err := lock.Acquire(context.Background(), C.GoString(path), lock.Options{
-		Mode:   lock.Descriptor,
+		Mode:   lock.Process,
 		NoWait: true,
 	})
 	if err != nil {
