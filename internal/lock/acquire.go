@@ -98,6 +98,8 @@ type taker struct {
 	// bare: what is to be locked is no lock file, and nobody reads it or writes
 	// there. mute: it is one, which we may only read.
 	bare, mute bool
+	// fixed: the description is to be locked whatever its path names.
+	fixed bool
 }
 
 func (t *taker) carrierOf(f *os.File) *os.File {
@@ -173,7 +175,7 @@ func (t *taker) takeFile(ctx context.Context, f *os.File) (*Lock, error) {
 // out.
 func (t *taker) judgeWon(f *os.File, s scene) (Content, Judgement, error) {
 	named, err := pathNames(f)
-	if err == nil && !named && t.opts.Mode != Descriptor {
+	if err == nil && !named && !t.fixed {
 		err = errReplaced
 	}
 	if err != nil {
@@ -248,7 +250,7 @@ const lookAtPath = time.Second
 
 func (t *taker) isReplaced(path string, ours os.FileInfo) bool {
 	named, err := os.Lstat(path)
-	return err == nil && !os.SameFile(ours, named) && t.opts.Mode != Descriptor
+	return err == nil && !os.SameFile(ours, named) && !t.fixed
 }
 
 // lockWhileOwnerLives waits for a kernel lock that a descriptor of our own
@@ -468,7 +470,7 @@ func awaitEnd(ctx context.Context, h Holder, pause time.Duration) {
 // changed reports whether the file no longer says what h says of it.
 func (t *taker) changed(f *os.File, s scene, h Holder) (bool, error) {
 	named, err := pathNames(f)
-	if err != nil || !named && t.opts.Mode != Descriptor {
+	if err != nil || !named && !t.fixed {
 		return !named, err
 	}
 	content, err := t.read(f)
@@ -492,7 +494,10 @@ func (t *taker) explain(err error) error {
 	}
 	// A search through all processes could take longer than the wait.
 	report, errInspect := Glance(t.path)
-	if errInspect != nil {
+	switch {
+	case t.bare && errInspect != nil:
+		report = &Report{Path: t.path, Judgement: Judgement{State: Held, Reason: ReasonKernelLock}}
+	case errInspect != nil:
 		return errInspect
 	}
 	h := report.Holder()

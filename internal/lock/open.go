@@ -30,6 +30,8 @@ var ErrReplaced = errReplaced
 // After an error the caller closes f, and does not use it otherwise.
 func AcquireOpen(ctx context.Context, f *os.File, opts Options) (*Lock, error) {
 	t := &taker{path: f.Name(), opts: opts, scene: newScene}
+	named, err := pathNames(f)
+	t.fixed = opts.Mode == Descriptor || err != nil || !named
 	if err := t.setCarrier(f); err != nil {
 		return nil, err
 	}
@@ -77,16 +79,7 @@ func openCarrier(f *os.File, open func(path string) (*os.File, error)) (*os.File
 	if err := regular(f.Name(), info); err != nil { // before it is opened
 		return nil, err
 	}
-	carrier, err := open(f.Name())
-	if err != nil {
-		return nil, err
-	}
-	own, err := carrier.Stat()
-	if err != nil || !os.SameFile(info, own) {
-		carrier.Close()
-		return nil, errors.Join(errReplaced, err)
-	}
-	return carrier, nil
+	return openSame(f, open)
 }
 
 // ReleaseOpen gives up the lock of f's open file description, for everybody who has

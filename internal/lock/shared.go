@@ -21,7 +21,7 @@ func (t *taker) kind() flock.Kind {
 // tryOnce asks for the kernel lock once. A reader is refused where it would overtake
 // a writer that waits.
 func (t *taker) tryOnce(ctx context.Context, f *os.File) error {
-	if t.opts.Shared && !t.bare {
+	if t.opts.Shared {
 		if err := t.tryPass(f); err != nil {
 			return err
 		}
@@ -32,8 +32,8 @@ func (t *taker) tryOnce(ctx context.Context, f *os.File) error {
 // tryPass asks for the turnstile. A reader whose own process or ancestor is a reader
 // already goes in beside it: the writer waits for that one, and so for this.
 func (t *taker) tryPass(f *os.File) error {
-	gate, err := reopen(f, os.O_RDONLY)
-	if err != nil {
+	gate, err := t.reopen(f, os.O_RDONLY)
+	if gate == nil {
 		return err
 	}
 	defer gate.Close()
@@ -56,23 +56,22 @@ func (t *taker) tryPass(f *os.File) error {
 // in by the turnstile. Between its passing and its lock a writer can take the
 // turnstile: the writer came later then.
 func (t *taker) queue(ctx context.Context, f *os.File) error {
+	access := os.O_RDWR
+	if t.opts.Shared {
+		access = os.O_RDONLY
+	}
+	gate, err := t.reopen(f, access)
 	switch {
-	case t.bare:
+	case err != nil:
+		return err
+	case gate == nil:
 	case t.opts.Shared:
-		gate, err := reopen(f, os.O_RDONLY)
-		if err != nil {
-			return err
-		}
-		err = turnstile.Pass(ctx, gate)
+		err := turnstile.Pass(ctx, gate)
 		gate.Close()
 		if err != nil {
 			return err
 		}
-	case !t.mute:
-		gate, err := reopen(f, os.O_RDWR)
-		if err != nil {
-			return err
-		}
+	default:
 		keeping, open := context.WithCancel(ctx)
 		defer open()
 		keepTurnstile(keeping, gate)
@@ -93,9 +92,23 @@ func keepTurnstile(ctx context.Context, gate *os.File) {
 	}()
 }
 
-// reopen makes another open file description of f's file.
-func reopen(f *os.File, access int) (*os.File, error) {
-	again, err := openRegular(f.Name(), access)
+// reopen makes another open file description of f's file, for the turnstile. It is nil
+// where the turnstile is done without: at what is no lock file, and where a
+// description that was there before cannot be made again.
+func (t *taker) reopen(f *os.File, access int) (*os.File, error) {
+	if t.bare {
+		return nil, nil
+	}
+	again, err := openSame(f, func(path string) (*os.File, error) { return openRegular(path, access) })
+	if err != nil && (t.fixed || t.mute) {
+		return nil, nil
+	}
+	return again, err
+}
+
+// openSame opens f's file by its path, and fails with errReplaced if that names another.
+func openSame(f *os.File, open func(path string) (*os.File, error)) (*os.File, error) {
+	again, err := open(f.Name())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errReplaced
 	}
