@@ -84,7 +84,7 @@ func breakLocked(f *os.File, refused error, opts ReclaimOptions) (*Reclaimed, er
 	if !sameRecord(content.Record, h.Record) || !isOld(f.Name(), f, content) {
 		return nil, errReplaced
 	}
-	return r, replace(f, content)
+	return r, replace(f, content, freeAfterBreak(h))
 }
 
 func holderIn(refused error) *Holder {
@@ -107,14 +107,16 @@ func holderIn(refused error) *Holder {
 // it was judged. If not, it is put back as it was, and errReplaced tells to judge
 // again. A breaker that is killed leaves a file beside the lock, with a name by
 // [fdprobe.PrefixBeside].
-func replace(f *os.File, judged Content) error {
+func replace(f *os.File, judged Content, free *Record) error {
 	path := f.Name()
-	free := freeAfterBreak(judged)
 	fresh, err := freeFileLike(f, free)
 	if err != nil {
 		return err
 	}
 	defer fresh.Close()
+	if err := lockOutBreakers(fresh); err != nil { // until it is known to be right
+		return cannotReplace(path, err)
+	}
 	beside := fresh.Name()
 	if err := exchange(beside, path); err != nil {
 		os.Remove(beside)
@@ -198,22 +200,20 @@ func makeFree(fresh, old *os.File, free *Record) error {
 }
 
 // freeAfterBreak is the record of the lock once its hold is broken. It carries the
-// generation on. A holder that has not written its record yet, or keeps none,
-// has the next generation.
-func freeAfterBreak(judged Content) *Record {
-	free := &Record{Version: formatVersion, State: StateFree}
-	if judged.Kind == Valid {
-		free = judged.Record
+// generation on: a hold that is not in the record has the next one.
+func freeAfterBreak(h *Holder) *Record {
+	free := Record{Version: formatVersion, State: StateFree}
+	if h.Record != nil {
+		free = *h.Record
 	}
 	if free.State == StateHeld {
-		free = free.released(nil)
-	} else {
-		next := *free
-		next.Generation++
-		free = &next
+		free = *free.released(nil)
 	}
-	free.Broken = newBreak(free)
-	return free
+	if !h.isRecorded() {
+		free.Generation++
+	}
+	free.Broken = newBreak(&free)
+	return &free
 }
 
 // isOld reports whether the path names f's file, and it still says what it said.

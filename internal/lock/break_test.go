@@ -71,7 +71,7 @@ func TestReplaceOfAWrongTarget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := replace(f, judged); !errors.Is(err, errReplaced) {
+			if err := replace(f, judged, freeAfterBreak(&Holder{Record: judged.Record})); !errors.Is(err, errReplaced) {
 				t.Errorf("replace = %v, want %v", err, errReplaced)
 			}
 			if after, err := os.Stat(f.Name()); err != nil || !os.SameFile(before, after) || after.Size() != before.Size() {
@@ -140,7 +140,7 @@ func TestWaitEndsOnAReplacedFile(t *testing.T) {
 		t.Errorf("lockUnlessReplaced = %v, want %v", err, context.Canceled)
 	}
 	g, judged := heldFile(t)
-	if err := replace(g, judged); err != nil {
+	if err := replace(g, judged, freeAfterBreak(&Holder{Record: judged.Record})); err != nil {
 		t.Fatal(err)
 	}
 	if err := new(taker).lockUnlessReplaced(ctx, g); !errors.Is(err, errReplaced) {

@@ -184,7 +184,8 @@ func sameRecord(a, b *Record) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.State == b.State && a.Generation == b.Generation
+	sameOwner := a.Owner == b.Owner || a.Owner != nil && b.Owner != nil && *a.Owner == *b.Owner
+	return a.State == b.State && a.Generation == b.Generation && sameOwner
 }
 
 // addKernel adds what the kernel shows, and lets it overrule a record that says

@@ -21,6 +21,7 @@ package lock
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -86,20 +87,36 @@ func (l *Lock) Started(pid int) error {
 	if l.bare {
 		return nil
 	}
-	if err := l.checkPath(); err != nil {
-		return err
-	}
 	p := identity.Of(pid)
 	command := Command{PID: pid, Start: p.Start, PidfdID: p.PidfdID}
 	if l.record.Command != nil {
 		command.Name = l.record.Command.Name
 	}
 	l.record.Command = &command
-	if l.shared {
-		return nil
+	if !l.shared {
+		if err := l.write(); err != nil {
+			return err
+		}
 	}
-	return l.write()
+	return l.confirm()
 }
+
+// confirm looks whether a hold whose record is written is one, and withdraws it if not:
+// an error that matches [ErrLost]. In this order it and a breaker (see replace) never
+// miss each other, who exchanges the file first, and looks at the record then.
+func (l *Lock) confirm() error {
+	err := l.checkPath()
+	if err != nil && l.written {
+		l.written = false
+		if content, errRead := readContent(l.carrier); errRead == nil && l.isIn(content) {
+			_ = l.record.released(nil).writeTo(l.carrier) // the file may come back
+		}
+	}
+	return err
+}
+
+// isIn reports whether the content is this hold's record.
+func (l *Lock) isIn(c Content) bool { return c.Kind == Valid && c.Record.sameHold(&l.record) }
 
 // write puts the record of a new hold into the file.
 func (l *Lock) write() error {
@@ -126,7 +143,9 @@ func (l *Lock) Release(outcome *Outcome) error {
 	var err error
 	switch {
 	case l.written:
-		err = l.rewrite(l.record.released(outcome))
+		if err = l.regain(); err == nil {
+			err = l.rewrite(l.record.released(outcome))
+		}
 	case l.shared:
 		err = l.checkPath()
 	}
@@ -139,6 +158,22 @@ func (l *Lock) Release(outcome *Outcome) error {
 		}
 	}
 	return err
+}
+
+// regain fails if the command has unlocked the descriptor it inherited, and somebody
+// else has the lock by now, whose record is not to be written over.
+func (l *Lock) regain() error {
+	const patience = 100 * time.Millisecond // with those who only look
+	for waited := time.Duration(0); ; waited += time.Millisecond {
+		err := flock.TryLock(context.Background(), l.file, flock.Exclusive)
+		switch {
+		case !errors.Is(err, flock.ErrBusy):
+			return err
+		case waited >= patience:
+			return l.lost()
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // checkPath fails if the path names another file by now, so that writers are not
@@ -170,7 +205,7 @@ func (l *Lock) rewrite(r *Record) error {
 			return err
 		}
 		return l.lost()
-	case !named || content.Kind != Valid || !content.Record.sameHold(&l.record):
+	case !named || !l.isIn(content):
 		return l.lost()
 	}
 	return r.writeTo(l.carrier)
@@ -252,8 +287,14 @@ func (t *taker) hold(f *os.File, before Content, s scene) (*Lock, error) {
 		return l, nil
 	}
 	err := l.write()
-	if err != nil && t.carrier != nil {
+	switch {
+	case err == nil && !t.fixed:
+		err = l.confirm()
+	case err != nil && t.carrier != nil:
 		l.bare, err = true, nil // see AcquireOpen
+	}
+	if errors.Is(err, ErrLost) {
+		return nil, errReplaced
 	}
 	if err != nil {
 		return nil, err

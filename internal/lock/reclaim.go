@@ -143,18 +143,24 @@ func clearRecord(f *os.File, h *Holder, content Content, opts ReclaimOptions) (*
 // concerns fails if the hold is not the one that was meant. One that is not in the
 // record, or not yet, has the generation behind the last that was.
 func (o *ReclaimOptions) concerns(h *Holder) error {
-	found := uint64(1)
-	switch {
-	case h.Record == nil:
-	case h.Record.State == StateHeld:
+	var found uint64
+	if h.Record != nil {
 		found = h.Record.Generation
-	default:
-		found = h.Record.Generation + 1
+	}
+	if !h.isRecorded() {
+		found++
 	}
 	if o.Generation == nil || *o.Generation == found {
 		return nil
 	}
 	return &GenerationError{Holder: *h, Wanted: *o.Generation, Found: found}
+}
+
+// isRecorded reports whether the record is about the hold. It is not if it keeps to an
+// earlier one: another program's, a reader's, or that of a wrapper which has not
+// written its own yet.
+func (h *Holder) isRecorded() bool {
+	return h.Record != nil && h.Record.State == StateHeld && h.Reason != ReasonKernelLock && h.Reason != ReasonShared
 }
 
 // overrules reports whether the hold is overruled: by force, and only if it is the
