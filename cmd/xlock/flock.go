@@ -88,6 +88,9 @@ func runFlock(args []string, out *flockOutput) error {
 	}
 	status, err := l.run()
 	if err != nil {
+		if !errors.As(err, new(*supervise.WaitError)) {
+			l.abandon()
+		}
 		return flockStartError(opts.command[0], err)
 	}
 	l.release(status)

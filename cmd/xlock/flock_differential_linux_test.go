@@ -45,7 +45,7 @@ func flockDifferences() []flockDifference {
 	return []flockDifference{
 		{
 			"an empty file that is locked exclusively gets the record, and so does one that has it; whatever else there is stays untouched",
-			"`xlock inspect` can say who holds the lock; what the command makes of the file meanwhile is left as it would be without",
+			"`xlock inspect` can say who holds the lock; what the command appends to the file, or writes over its beginning, is left as it would be without. It sees the record if it reads the file",
 			`flock l true; cut -c 1-9 l; flock m sh -c 'echo mine >>m'; cat m`,
 			"{\"xlock\":\nmine\n",
 		},
@@ -58,12 +58,26 @@ func flockDifferences() []flockDifference {
 			"`xlock run -o` may have been killed, and its command runs on", "", "",
 		},
 		{
-			"a wait for the very flock or xlock that waits for this one is refused: \"Resource deadlock avoided\", status 65",
-			"flock(1) waits for ever", "", "",
+			"who has waited for a file that was replaced meanwhile goes on to lock the new one",
+			"a lock on a file that was replaced keeps nobody out", "", "",
 		},
 		{
-			"who waits moves on to the file that has taken the place of the one it waits for",
-			"a lock on a file that was replaced keeps nobody out", "", "",
+			"a reader waits, or with `-n` is refused, while somebody waits to have the lock exclusively",
+			"else readers that overlap keep a writer out for ever; one that is stopped (^Z) while it waits keeps readers out until it goes on or ends",
+			"exec 9<>l; $REAL -s 9; flock l true & queued l; flock -n -s l echo in 9<&-; echo $?; exec 9<&-; wait",
+			"1\n",
+		},
+		{
+			"while somebody waits, a lock of fcntl(2) on the whole file is busy",
+			"the wait is marked by such a lock on a byte far behind the end", "", "",
+		},
+		{
+			"where the record is looked for the time of access may change, and where it is written that of modification",
+			"it is read and written", "", "",
+		},
+		{
+			"`ulimit -v` below about 800 MB, and `ulimit -u` below about 12, keep it from starting",
+			"the Go runtime asks for as much", "", "",
 		},
 		{
 			"a daemon that the command leaves behind does not keep the lock",

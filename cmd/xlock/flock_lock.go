@@ -84,6 +84,13 @@ func (l *flockLock) release(status supervise.Status) {
 	}
 }
 
+// abandon gives the lock up when the command has not run.
+func (l *flockLock) abandon() {
+	if l.opts.byPath && l.held != nil {
+		_ = l.held.Release(nil)
+	}
+}
+
 func (l *flockLock) useDescriptor() error {
 	if isStandIn(l.opts.fd) {
 		return l.failure(unix.EBADF)
@@ -162,18 +169,12 @@ func flockOpenStatus(err error) int {
 	return flockNoFile
 }
 
-// takeRange takes a lock of fcntl(2), or gives it up. One that comes too late is given
-// back at once, as the caller's descriptor would keep it.
+// takeRange takes a lock of fcntl(2), or gives it up.
 func (l *flockLock) takeRange(ctx context.Context, how int) error {
-	set := func(fd, how int) error { return lockRange(fd, how, l.opts.start, l.opts.length) }
-	err := blocking.Call(ctx, l.file, func(fd int) error {
-		err := set(fd, how)
-		if err == nil && ctx.Err() != nil {
-			_ = set(fd, unix.LOCK_UN)
-			err = ctx.Err()
-		}
-		return err
-	})
+	set := func(how int) func(fd int) error {
+		return func(fd int) error { return lockRange(fd, how, l.opts.start, l.opts.length) }
+	}
+	err := blocking.Call(ctx, l.file, set(how), set(unix.LOCK_UN))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return l.busyError(true)
@@ -192,7 +193,7 @@ func (l *flockLock) busyError(timedOut bool) error {
 func (l *flockLock) takeFlock(ctx context.Context) (err error) {
 	for {
 		l.held, err = lock.AcquireOpen(ctx, l.file, l.lockOptions())
-		if !errors.Is(err, lock.ErrReplaced) {
+		if !l.opts.byPath || !errors.Is(err, lock.ErrReplaced) {
 			return err
 		}
 		if err := l.openAgain(l.mode); err != nil {
@@ -215,8 +216,7 @@ func (l *flockLock) lockOptions() lock.Options {
 		Shared:   l.opts.shared,
 		NoWait:   l.opts.noWait,
 		Limited:  l.opts.wait.set,
-
-		MayBeUnlocked: true,
+		AsFlock:  true,
 	}
 	if len(l.opts.command) > 0 {
 		options.Command = filepath.Base(l.opts.command[0])
@@ -250,6 +250,8 @@ func (l *flockLock) openAgain(mode int) error {
 			return err
 		}
 	}
+	// It stays open while a call waits in vain, and the command is not to get it.
+	unix.CloseOnExec(int(l.file.Fd()))
 	l.file.Close()
 	l.mode = mode
 	if err := l.openFile(); err != nil {

@@ -13,6 +13,7 @@ import (
 func (l *flockLock) notices() *notices {
 	path := l.file.Name()
 	n := newNotices(path, &errorOutput{file: os.Stderr, message: flockMessage}, nil)
+	n.reader = l.opts.shared
 	n.glance = func() (*lock.Report, error) {
 		if report, ok := l.glance(path); ok {
 			return report, nil

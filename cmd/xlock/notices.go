@@ -31,6 +31,7 @@ const (
 // ahead.
 type notices struct {
 	glance func() (*lock.Report, error)
+	reader bool // who waits wants to share the lock
 	screen screen
 	events *events
 
@@ -115,8 +116,9 @@ func (n *notices) run(w wait) {
 
 // sameHold reports whether two holders are one, as far as their records tell.
 func sameHold(a, b lock.Holder) bool {
+	recordless := []lock.Reason{lock.ReasonKernelLock, lock.ReasonShared, lock.ReasonWriterWaits}
 	generation := func(h lock.Holder) uint64 {
-		if h.Record == nil || h.Reason == lock.ReasonKernelLock {
+		if h.Record == nil || slices.Contains(recordless, h.Reason) {
 			return 0
 		}
 		return h.Record.Generation
@@ -133,6 +135,9 @@ func (n *notices) look(w *wait) (pause time.Duration) {
 		return noticeable // the wait itself will tell
 	}
 	h := report.Holder()
+	if n.reader {
+		h.ExplainToReader()
+	}
 	if h.State == lock.Free || h.State == lock.Abandoned {
 		if !n.doubt { // between two holders, perhaps
 			n.doubt = true

@@ -85,11 +85,6 @@ func runReclaim(w io.Writer, opts reclaimOptions, paths []string) error {
 		defer signal.Stop(signals)
 	}
 	for _, path := range paths {
-		select {
-		case sig := <-signals:
-			return signalError{sig.(unix.Signal)}
-		default:
-		}
 		done, err := lock.Reclaim(path, lock.ReclaimOptions{
 			DryRun:     opts.dryRun,
 			Force:      opts.force,
@@ -98,10 +93,13 @@ func runReclaim(w io.Writer, opts reclaimOptions, paths []string) error {
 		if err != nil {
 			say(os.Stderr, describe(err))
 			failure = statusError(reclaimStatus(err))
-			continue
-		}
-		if err := tellReclaimed(w, done, opts); err != nil {
+		} else if err := tellReclaimed(w, done, opts); err != nil {
 			return err
+		}
+		select {
+		case sig := <-signals:
+			return signalError{sig.(unix.Signal)}
+		default:
 		}
 	}
 	return failure

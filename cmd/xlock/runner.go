@@ -65,6 +65,7 @@ func (r *runner) acquire(ctx context.Context, command *supervise.Command) (*lock
 		label = jobAddress(os.LookupEnv)
 	}
 	notices := newNotices(r.path, r.screen(), r.events)
+	notices.reader = r.opts.shared
 	defer notices.stop()
 	return lock.Acquire(ctx, r.path, lock.Options{
 		Mode:     mode,

@@ -109,7 +109,10 @@ func readersCell(r *lock.Report) string {
 			takers++
 		}
 	}
-	return fmt.Sprintf("%d readers", max(takers, 1))
+	if takers <= 1 {
+		return "1 reader"
+	}
+	return fmt.Sprintf("%d readers", takers)
 }
 
 // mostAge: a clock that was set to nothing in between tells no age.

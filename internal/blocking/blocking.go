@@ -18,13 +18,19 @@ import (
 // behind that closes f as soon as the call returns, which gives what came too late
 // back at once. The caller may close f after such an error, and must not use it
 // otherwise. A process that exits takes the waiting call with it.
-func Call(ctx context.Context, f *os.File, call func(fd int) error) error {
+//
+// Where other descriptors keep f's description open, undo takes back what came too late;
+// it may be nil. A process can exit between the two.
+func Call(ctx context.Context, f *os.File, call, undo func(fd int) error) error {
 	done := make(chan error)
 	go func() {
 		err := Now(f, call)
 		select {
 		case done <- err:
 		case <-ctx.Done():
+			if err == nil && undo != nil {
+				_ = Now(f, undo)
+			}
 			f.Close()
 		}
 	}()

@@ -1,6 +1,7 @@
 package fdprobe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,6 +62,9 @@ func newSurvey(files []*os.File) (survey, error) {
 func (s survey) answers() []Holders {
 	var answers []Holders
 	for _, file := range s {
+		slices.SortStableFunc(file.Ranges, func(a, b Range) int { // the kernel lists them in no order
+			return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Len, b.Len))
+		})
 		answers = append(answers, file.Holders)
 	}
 	return answers

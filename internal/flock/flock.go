@@ -57,17 +57,14 @@ func Lock(ctx context.Context, f *os.File, kind Kind) error {
 	return callUntil(ctx, f, int(kind))
 }
 
-// callUntil gives back at once what is granted too late: the description may have
-// other descriptors, which keep it open.
+// callUntil gives back what is granted too late: the description may have other
+// descriptors, which keep it open.
 func callUntil(ctx context.Context, f *os.File, how int) error {
-	return named(f, blocking.Call(ctx, f, func(fd int) error {
-		err := unix.Flock(fd, how)
-		if err == nil && ctx.Err() != nil {
-			_ = unix.Flock(fd, unix.LOCK_UN)
-			err = ctx.Err()
-		}
-		return err
-	}))
+	return named(f, blocking.Call(ctx, f, flock(how), flock(unix.LOCK_UN)))
+}
+
+func flock(how int) func(fd int) error {
+	return func(fd int) error { return unix.Flock(fd, how) }
 }
 
 // Abandoned reports whether err is an error after which [Lock] and [TryLock] keep
@@ -79,7 +76,7 @@ func Abandoned(err error) bool {
 // Unlock ends the lock of f's open file description, in whichever processes
 // its descriptors are open. It does not fail when there is no lock.
 func Unlock(f *os.File) error {
-	return named(f, blocking.Now(f, func(fd int) error { return unix.Flock(fd, unix.LOCK_UN) }))
+	return named(f, blocking.Now(f, flock(unix.LOCK_UN)))
 }
 
 func named(f *os.File, err error) error {

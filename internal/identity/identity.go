@@ -188,6 +188,11 @@ func judgeSighting(p, self Process, s sighting) Finding {
 	return Finding{Alive, Matched}
 }
 
+// Unread says why the identity of this boot cannot be read just now. It is nil where the
+// system has none, or does not show it. A [Process] without it could never be judged
+// again.
+func Unread() error { return unread() }
+
 // IsAncestor reports whether the process of this number, in this PID
 // namespace, started this process or one of its ancestors. It says no where
 // the chain of parents cannot be seen.

@@ -14,10 +14,20 @@ import (
 	"xlock/internal/procfs"
 )
 
+const bootID = "/proc/sys/kernel/random/boot_id"
+
+func unread() error {
+	_, err := os.ReadFile(bootID)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		return nil
+	}
+	return err
+}
+
 func self() Process {
 	p := Process{
 		Machine:       machineID(),
-		Boot:          firstLine("/proc/sys/kernel/random/boot_id"),
+		Boot:          firstLine(bootID),
 		PIDNamespace:  namespaceID("pid"),
 		TimeNamespace: namespaceID("time"),
 		PID:           os.Getpid(),

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,10 +29,10 @@ type Options struct {
 	Shared bool
 	// NoWait: fail with a [*HeldError] rather than wait.
 	NoWait bool
-	// MayBeUnlocked: a descriptor that this process has inherited does not keep the
-	// lock for ever, as others who have it may unlock it (flock -u). Then only a
-	// wrapper that waits for this process is a deadlock.
-	MayBeUnlocked bool
+	// AsFlock: wait as flock(1) does, for oneself too, as others who share a descriptor
+	// may unlock it (flock -u) and an ancestor need not wait for this process; and for
+	// a file that was replaced meanwhile, before its successor is locked.
+	AsFlock bool
 	// Limited: the context has a time limit, so that waiting for oneself ends.
 	Limited bool
 	// Waiting is called, if it is not nil, each time the wait begins to be
@@ -102,6 +103,9 @@ type taker struct {
 	fixed bool
 }
 
+// recorded reports whether the hold will be recorded.
+func (t *taker) recorded() bool { return !t.opts.Shared && !t.bare && !t.mute }
+
 func (t *taker) carrierOf(f *os.File) *os.File {
 	if t.carrier != nil {
 		return t.carrier
@@ -116,8 +120,9 @@ func (t *taker) read(f *os.File) (Content, error) {
 	return readOurs(t.carrierOf(f))
 }
 
-// errReplaced: the path came to name another file while we waited for this one.
-var errReplaced = errors.New("the lock file was replaced")
+// ErrReplaced is what [AcquireOpen] returns where the path has come to name another
+// file meanwhile, so that the caller must open it anew.
+var ErrReplaced = errors.New("the lock file was replaced")
 
 func (t *taker) take(ctx context.Context) (*Lock, error) {
 	for {
@@ -129,7 +134,7 @@ func (t *taker) take(ctx context.Context) (*Lock, error) {
 		if err != nil {
 			f.Close()
 		}
-		if !errors.Is(err, errReplaced) {
+		if !errors.Is(err, ErrReplaced) {
 			return lock, t.explain(err)
 		}
 	}
@@ -170,22 +175,28 @@ func (t *taker) takeFile(ctx context.Context, f *os.File) (*Lock, error) {
 	}
 }
 
-// judgeWon judges with the kernel lock just won. It fails with errReplaced if
+// judgeWon judges with the kernel lock just won. It fails with ErrReplaced if
 // the lock was won on a file that the path no longer names, which locks nobody
 // out.
 func (t *taker) judgeWon(f *os.File, s scene) (Content, Judgement, error) {
-	named, err := pathNames(f)
-	if err == nil && !named && !t.fixed {
-		err = errReplaced
-	}
-	if err != nil {
-		return Content{}, Judgement{}, err
+	if named, err := t.pathNames(f); err != nil || !named {
+		return Content{}, Judgement{}, cmp.Or(err, ErrReplaced)
 	}
 	content, err := t.read(f)
+	if err == nil && content.Appended {
+		err = notLockFile(f.Name(), "something stands behind its record, and is left untouched")
+	}
 	if err != nil {
 		return Content{}, Judgement{}, err
 	}
 	return content, s.judgeLocked(content), nil
+}
+
+func (t *taker) pathNames(f *os.File) (bool, error) {
+	if t.fixed {
+		return true, nil
+	}
+	return pathNames(f)
 }
 
 func (t *taker) holder(c Content, j Judgement) *Holder {
@@ -213,7 +224,7 @@ func (t *taker) lockKernel(ctx context.Context, f *os.File, s scene) error {
 	return t.lockUnlessReplaced(ctx, f)
 }
 
-// lockUnlessReplaced waits for the kernel lock, and fails with errReplaced when
+// lockUnlessReplaced waits for the kernel lock, and fails with ErrReplaced when
 // the path has come to name another file: whoever keeps the old one may never let
 // go. A path that names nothing is waited with, since to make a new file there
 // would let us in beside the holder.
@@ -240,7 +251,7 @@ func (t *taker) lockUnlessReplaced(ctx context.Context, f *os.File) error {
 	}()
 	err = t.queue(ctx, f)
 	if flock.Abandoned(err) && t.isReplaced(f.Name(), ours) {
-		return errReplaced // also at the end of a limit: the new file may be free
+		return ErrReplaced // also at the end of a limit: the new file may be free
 	}
 	return err
 }
@@ -250,7 +261,7 @@ const lookAtPath = time.Second
 
 func (t *taker) isReplaced(path string, ours os.FileInfo) bool {
 	named, err := os.Lstat(path)
-	return err == nil && !os.SameFile(ours, named) && !t.fixed
+	return err == nil && !os.SameFile(ours, named) && !t.opts.AsFlock
 }
 
 // lockWhileOwnerLives waits for a kernel lock that a descriptor of our own
@@ -364,7 +375,7 @@ func (t *taker) look(f *os.File, s scene) (*Holder, error) {
 		return nil, err
 	}
 	h := t.holder(content, s.judgeContent(content))
-	if h.Self {
+	if h.Self && !t.opts.AsFlock {
 		return nil, &DeadlockError{*h}
 	}
 	return h, nil
@@ -374,14 +385,11 @@ func (t *taker) look(f *os.File, s scene) (*Holder, error) {
 // for us, or we ourselves, could end.
 func (t *taker) hopeless(f *os.File, h *Holder) error {
 	h.Ancestor = h.State == Held && h.Blocker != nil && identity.IsAncestor(h.Blocker.PID)
-	if t.opts.Limited {
+	if t.opts.Limited || t.opts.AsFlock {
 		return nil
 	}
-	if h.Ancestor && !(t.opts.MayBeUnlocked && h.Record.Mode == Descriptor) {
+	if h.Ancestor {
 		return &DeadlockError{*h}
-	}
-	if t.opts.MayBeUnlocked {
-		return nil
 	}
 	if fd, ok := ownHold(f); ok && !unlocksAtItsEnd(h) {
 		h.Descriptor = fd
@@ -469,8 +477,8 @@ func awaitEnd(ctx context.Context, h Holder, pause time.Duration) {
 
 // changed reports whether the file no longer says what h says of it.
 func (t *taker) changed(f *os.File, s scene, h Holder) (bool, error) {
-	named, err := pathNames(f)
-	if err != nil || !named && !t.fixed {
+	named, err := t.pathNames(f)
+	if err != nil || !named {
 		return !named, err
 	}
 	content, err := t.read(f)
@@ -495,7 +503,7 @@ func (t *taker) explain(err error) error {
 	// A search through all processes could take longer than the wait.
 	report, errInspect := Glance(t.path)
 	switch {
-	case t.bare && errInspect != nil:
+	case errInspect != nil && (t.bare || t.fixed):
 		report = &Report{Path: t.path, Judgement: Judgement{State: Held, Reason: ReasonKernelLock}}
 	case errInspect != nil:
 		return errInspect
@@ -520,9 +528,15 @@ func (t *taker) explainKernelLock(f *os.File, h *Holder) {
 	t.explainShared(h)
 }
 
-// explainShared: readers are in a reader's way only by the turnstile.
 func (t *taker) explainShared(h *Holder) {
-	if t.opts.Shared && h.Reason == ReasonShared {
+	if t.opts.Shared {
+		h.ExplainToReader()
+	}
+}
+
+// ExplainToReader: readers are in a reader's way only by the turnstile.
+func (h *Holder) ExplainToReader() {
+	if h.Reason == ReasonShared {
 		h.Reason = ReasonWriterWaits
 	}
 }
@@ -570,11 +584,8 @@ func (t *taker) record(before Content, f *os.File, s scene) Record {
 		Label:      t.opts.Label,
 		Acquired:   &acquired,
 	}
-	if t.opts.Mode == Descriptor {
+	if t.opts.Mode == Descriptor && t.recorded() {
 		r.Owner, r.Command = callerWith(f)
-	}
-	if t.opts.Shared {
-		r.State = StateFree // it is not to be taken for anybody's hold
 	}
 	if before.Kind == Valid {
 		r.Generation = max(before.Record.Generation, before.Record.Generation+1) // never back to 0

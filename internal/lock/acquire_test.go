@@ -664,6 +664,20 @@ func TestReleaseOfAnEmptiedLock(t *testing.T) {
 	}
 }
 
+// What the command of a killed holder has appended is kept too.
+func TestTakeALockThatWasAppendedTo(t *testing.T) {
+	path := lockPath(t)
+	check(t, acquire(t, path).Release(nil))
+	want := contentOf(t, path) + "notes\n"
+	check(t, os.WriteFile(path, []byte(want), 0o600))
+	if _, err := lock.Acquire(t.Context(), path, lock.Options{Mode: lock.Process}); !errors.Is(err, lock.ErrNotLockFile) {
+		t.Errorf("a taker got %v", err)
+	}
+	if got := contentOf(t, path); got != want {
+		t.Errorf("the file holds %q, want %q", got, want)
+	}
+}
+
 // What a command appends to its lock file is kept, and makes it a file of its own.
 func TestReleaseOfALockThatWasAppendedTo(t *testing.T) {
 	for _, size := range []int{1, 100, 5000, 100_000} {
@@ -674,12 +688,12 @@ func TestReleaseOfALockThatWasAppendedTo(t *testing.T) {
 		check(t, err)
 		_, err = f.WriteString(want)
 		check(t, errors.Join(err, f.Close()))
-		if _, err := lock.Acquire(t.Context(), path, lock.Options{Mode: lock.Process, NoWait: true}); !errors.Is(err, lock.ErrNotLockFile) {
-			t.Errorf("another taker got %v", err)
-		}
 		wantOutcome(t, l.Release(nil), "lost")
 		if got := contentOf(t, path); got != want {
 			t.Errorf("of %d bytes %d were kept", len(want), len(got))
+		}
+		if _, err := lock.Acquire(t.Context(), path, lock.Options{Mode: lock.Process, NoWait: true}); !errors.Is(err, lock.ErrNotLockFile) {
+			t.Errorf("another taker got %v", err)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"xlock/internal/eintr"
 	"xlock/internal/fdprobe"
 	"xlock/internal/flock"
 )
@@ -76,13 +75,16 @@ func breakLocked(f *os.File, refused error, opts ReclaimOptions) (*Reclaimed, er
 	if opts.DryRun {
 		return r, mayReplace(f)
 	}
-	if err := lockOutBreakers(f); err != nil {
+	switch err := lockOutBreakers(f); {
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
 		return nil, refused // another breaker of this file is at work
+	case err != nil:
+		return nil, cannotReplace(h.Path, err)
 	}
 	// A wrong exchange is put back, but a release in that moment would be lost: it is
 	// for what changes from now on.
 	if !sameRecord(content.Record, h.Record) || !isOld(f.Name(), f, content) {
-		return nil, errReplaced
+		return nil, ErrReplaced
 	}
 	return r, replace(f, content, freeAfterBreak(h))
 }
@@ -104,7 +106,7 @@ func holderIn(refused error) *Holder {
 // a lock file: who opens the new one waits until it is known to be right.
 //
 // What came out in exchange is looked at: it must be f's file, in the state in which
-// it was judged. If not, it is put back as it was, and errReplaced tells to judge
+// it was judged. If not, it is put back as it was, and ErrReplaced tells to judge
 // again. A breaker that is killed leaves a file beside the lock, with a name by
 // [fdprobe.PrefixBeside].
 func replace(f *os.File, judged Content, free *Record) error {
@@ -123,21 +125,22 @@ func replace(f *os.File, judged Content, free *Record) error {
 		return cannotReplace(path, err)
 	}
 	if isOld(beside, f, judged) {
-		_ = free.writeTo(f) // the word at the path is enough, until the next break
-		return os.Remove(beside)
+		_ = free.writeTo(f)   // the word at the path is enough, until the next break
+		_ = os.Remove(beside) // the lock is broken whether or not this stays
+		return nil
 	}
 	if err := exchange(beside, path); err != nil { // what is beside now is not ours to remove
 		return cannotReplace(beside, err)
 	}
 	os.Remove(beside)
-	return errReplaced
+	return ErrReplaced
 }
 
 // cannotReplace names the lock, and not the file beside it, which nobody knows. A
 // path that has gone meanwhile is judged again.
 func cannotReplace(path string, err error) error {
 	if errors.Is(err, os.ErrNotExist) {
-		return errReplaced
+		return ErrReplaced
 	}
 	var inner *os.PathError
 	if errors.As(err, &inner) {
@@ -254,13 +257,4 @@ func (l *Lock) breakIn(f *os.File) *Break {
 		return word
 	}
 	return nil
-}
-
-// setLock asks for a byte of the file by a command of fcntl(2): one far beyond the
-// record, which no other program wants, and not that of package turnstile.
-func setLock(f *os.File, command int) error {
-	const place = 1<<62 + 1
-	return eintr.Retry(func() error {
-		return unix.FcntlFlock(f.Fd(), command, &unix.Flock_t{Type: unix.F_WRLCK, Start: place, Len: 1})
-	})
 }

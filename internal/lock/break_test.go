@@ -71,8 +71,8 @@ func TestReplaceOfAWrongTarget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := replace(f, judged, freeAfterBreak(&Holder{Record: judged.Record})); !errors.Is(err, errReplaced) {
-				t.Errorf("replace = %v, want %v", err, errReplaced)
+			if err := replace(f, judged, freeAfterBreak(&Holder{Record: judged.Record})); !errors.Is(err, ErrReplaced) {
+				t.Errorf("replace = %v, want %v", err, ErrReplaced)
 			}
 			if after, err := os.Stat(f.Name()); err != nil || !os.SameFile(before, after) || after.Size() != before.Size() {
 				t.Errorf("the path names %v, %v; want the file that was there", after, err)
@@ -143,7 +143,7 @@ func TestWaitEndsOnAReplacedFile(t *testing.T) {
 	if err := replace(g, judged, freeAfterBreak(&Holder{Record: judged.Record})); err != nil {
 		t.Fatal(err)
 	}
-	if err := new(taker).lockUnlessReplaced(ctx, g); !errors.Is(err, errReplaced) {
-		t.Errorf("lockUnlessReplaced = %v, want %v", err, errReplaced)
+	if err := new(taker).lockUnlessReplaced(ctx, g); !errors.Is(err, ErrReplaced) {
+		t.Errorf("lockUnlessReplaced = %v, want %v", err, ErrReplaced)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"xlock/internal/blocking"
+	"xlock/internal/turnstile"
 )
 
 // exchange lets two paths change their files, in one step (renameat2(2)).
@@ -15,4 +18,9 @@ func exchange(a, b string) error {
 // and fails while there is another: two that exchange files crosswise could each
 // put back what the other has put there. It is a byte-range lock of the open file
 // description (fcntl_locking(2)), which has nothing to do with flock(2).
-func lockOutBreakers(f *os.File) error { return setLock(f, unix.F_OFD_SETLK) }
+func lockOutBreakers(f *os.File) error {
+	const place = turnstile.Place + 1 // which no other program wants
+	return blocking.Now(f, func(fd int) error {
+		return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: place, Len: 1})
+	})
+}

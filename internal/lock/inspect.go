@@ -159,7 +159,7 @@ func lookAgain(looks []*look, all, last bool) (again []*look) {
 				l.Report.addKernel(kernel[i])
 			}
 			l.Report.judgeDescriptor(errKernel)
-			if foreign != nil && len(l.Report.Kernel.Holders) == 0 {
+			if foreign != nil && len(l.Report.Kernel.Holders)+len(l.Report.Kernel.Ranges) == 0 {
 				l.Report, l.Err = nil, foreign
 				continue
 			}

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"fmt"
 	"os"
 
 	"xlock/internal/fdprobe"
@@ -86,6 +87,8 @@ type scene struct {
 	local bool
 	judge func(p identity.Process, thisMachineOnly bool) identity.Finding
 	probe func() (fdprobe.Answer, error)
+	// locks: the process is seen to share the kernel lock on the file.
+	locks func(pid int) bool
 }
 
 // newScene sets the scene for f.
@@ -94,12 +97,19 @@ func newScene(f *os.File) (scene, error) {
 	if err != nil {
 		return scene{}, err
 	}
+	self := identity.Self()
+	if self.Boot == "" {
+		if err := identity.Unread(); err != nil {
+			return scene{}, fmt.Errorf("the identity of this boot cannot be read: %v", err)
+		}
+	}
 	return scene{
-		self:  identity.Self(),
+		self:  self,
 		inode: inodeOf(info),
 		local: isLocal(f),
 		judge: identity.Judge,
 		probe: func() (fdprobe.Answer, error) { return fdprobe.Probe(f) },
+		locks: func(pid int) bool { return fdprobe.LockIn(pid, f) },
 	}, nil
 }
 
@@ -124,6 +134,9 @@ func (s scene) judgeHeld(r *Record) Judgement {
 		return Judgement{State: Abandoned, Liveness: identity.Gone, Identity: CopiedRecord, Reason: ReasonOwner}
 	}
 	owner := s.judgeProcess(r.Owner)
+	if r.Mode == Descriptor && owner.State == Held && !s.locks(r.Owner.PID) {
+		return Judgement{State: Free, Reason: ReasonEnded, Liveness: owner.Liveness, Identity: owner.Identity}
+	}
 	if owner.State != Abandoned {
 		return owner
 	}

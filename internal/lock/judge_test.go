@@ -30,6 +30,7 @@ func staged(t *testing.T, owner, command identity.Liveness) scene {
 		judge: func(p identity.Process, _ bool) identity.Finding {
 			return identity.Finding{Liveness: lives[p.PID], Identity: words[lives[p.PID]]}
 		},
+		locks: func(int) bool { return true },
 		probe: func() (fdprobe.Answer, error) {
 			t.Error("probed for another process")
 			return fdprobe.Unknown, nil

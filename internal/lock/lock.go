@@ -20,7 +20,6 @@
 package lock
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -55,8 +54,10 @@ type Lock struct {
 	file    *os.File
 	record  Record
 	written bool // the record stands in the file
-	shared  bool // and none is ever written
-	bare    bool // nor here: the file is no lock file, or may only be read
+	shared  bool
+	// unrecorded: no record is ever written, as the hold is shared, or the file no
+	// lock file, or may only be read.
+	unrecorded bool
 
 	noted bool // the record stands in a note
 
@@ -72,9 +73,6 @@ func (l *Lock) File() *os.File { return l.file }
 // token). That of a shared hold is no token: many have the same.
 func (l *Lock) Generation() uint64 { return l.record.Generation }
 
-// Recorded reports whether the lock file can say who holds the lock.
-func (l *Lock) Recorded() bool { return !l.shared && !l.bare }
-
 // Shared reports whether others may hold the lock at the same time.
 func (l *Lock) Shared() bool { return l.shared }
 
@@ -84,8 +82,11 @@ func (l *Lock) Shared() bool { return l.shared }
 // replaced meanwhile the hold is lost already, and the command must not run: an
 // error that matches [ErrLost].
 func (l *Lock) Started(pid int) error {
-	if l.bare {
-		return nil
+	if l.unrecorded {
+		if !l.shared {
+			return nil
+		}
+		return l.checkPath()
 	}
 	p := identity.Of(pid)
 	command := Command{PID: pid, Start: p.Start, PidfdID: p.PidfdID}
@@ -93,10 +94,8 @@ func (l *Lock) Started(pid int) error {
 		command.Name = l.record.Command.Name
 	}
 	l.record.Command = &command
-	if !l.shared {
-		if err := l.write(); err != nil {
-			return err
-		}
+	if err := l.write(); err != nil {
+		return err
 	}
 	return l.confirm()
 }
@@ -152,10 +151,11 @@ func (l *Lock) Release(outcome *Outcome) error {
 	if errUnlock := flock.Unlock(l.file); err == nil {
 		err = errUnlock
 	}
-	for _, f := range []*os.File{l.file, l.carrier} {
-		if errClose := f.Close(); err == nil && !errors.Is(errClose, os.ErrClosed) {
-			err = errClose
-		}
+	if errClose := l.file.Close(); err == nil {
+		err = errClose
+	}
+	if l.carrier != l.file {
+		l.carrier.Close() // which was only read, or written to with success
 	}
 	return err
 }
@@ -198,9 +198,11 @@ func (l *Lock) rewrite(r *Record) error {
 	switch {
 	case err != nil:
 		return err
+	case named && content.Kind == Empty && l.carrier != l.file:
+		return l.lost() // flock(1)'s users may wait with 9>PIDFILE, to write there next
 	case named && content.Kind == Empty:
 		// The shell's 9>LOCK has emptied it, while the kernel kept the lock.
-	case named && content.Kind == Foreign:
+	case named && (content.Appended || content.Kind == Foreign):
 		if err := l.cut(); err != nil {
 			return err
 		}
@@ -211,27 +213,50 @@ func (l *Lock) rewrite(r *Record) error {
 	return r.writeTo(l.carrier)
 }
 
-// cut takes this hold's record away from the beginning of a file that somebody has
-// made his own by appending to it. A kill in between leaves the file torn.
+// cut takes what is left of this hold's record away from a file that somebody has made
+// his own: by appending to it, or by writing over its beginning. A kill in between
+// leaves the file torn.
 func (l *Lock) cut() error {
 	line, err := l.record.encode()
 	if err != nil {
 		return err
 	}
-	first := make([]byte, len(line))
-	if _, err := l.carrier.ReadAt(first, 0); err != nil || !bytes.Equal(first, line) {
-		return nil // it was not appended to
-	}
-	info, err := l.carrier.Stat()
-	if err != nil {
+	now := make([]byte, len(line)+1)
+	n, err := l.carrier.ReadAt(now, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	size := info.Size() - int64(len(line))
-	rest := io.NewSectionReader(l.carrier, int64(len(line)), size)
-	if _, err := io.Copy(io.NewOffsetWriter(l.carrier, 0), rest); err != nil {
-		return err
+	own := len(line) // behind the last byte that is not the record's
+	for own > 0 && n >= own && now[own-1] == line[own-1] {
+		own--
 	}
-	return l.carrier.Truncate(size)
+	switch {
+	case n > len(line) && own == 0:
+		return l.moveUp(int64(len(line)))
+	case n == len(line) && own < len(line):
+		return l.carrier.Truncate(int64(own))
+	}
+	return nil // nothing of it is left
+}
+
+// moveUp removes the first bytes of the file. It goes on while somebody appends; what is
+// appended behind its last look is lost.
+func (l *Lock) moveUp(first int64) error {
+	for done := int64(0); ; {
+		info, err := l.carrier.Stat()
+		if err != nil {
+			return err
+		}
+		if done == info.Size()-first {
+			return l.carrier.Truncate(done)
+		}
+		rest := io.NewSectionReader(l.carrier, first+done, info.Size()-first-done)
+		n, err := io.Copy(io.NewOffsetWriter(l.carrier, done), rest)
+		if err != nil {
+			return err
+		}
+		done += n
+	}
 }
 
 // released is the record after the hold: who held it last, until when, and how
@@ -273,7 +298,7 @@ func pathNames(f *os.File) (bool, error) {
 // leaves no trace.
 func (t *taker) hold(f *os.File, before Content, s scene) (*Lock, error) {
 	r := t.record(before, f, s)
-	l := &Lock{file: f, record: r, shared: t.opts.Shared, bare: t.bare || t.mute, carrier: t.carrierOf(f)}
+	l := &Lock{file: f, record: r, shared: t.opts.Shared, unrecorded: !t.recorded(), carrier: t.carrierOf(f)}
 	if before.Noted {
 		removeNote(l.carrier)
 	}
@@ -283,7 +308,7 @@ func (t *taker) hold(f *os.File, before Content, s scene) (*Lock, error) {
 			return nil, err
 		}
 	}
-	if r.Mode == Fork || !l.Recorded() {
+	if r.Mode == Fork || l.unrecorded || r.Owner == nil {
 		return l, nil
 	}
 	err := l.write()
@@ -291,10 +316,10 @@ func (t *taker) hold(f *os.File, before Content, s scene) (*Lock, error) {
 	case err == nil && !t.fixed:
 		err = l.confirm()
 	case err != nil && t.carrier != nil:
-		l.bare, err = true, nil // see AcquireOpen
+		l.unrecorded, err = true, nil // see AcquireOpen
 	}
 	if errors.Is(err, ErrLost) {
-		return nil, errReplaced
+		return nil, ErrReplaced
 	}
 	if err != nil {
 		return nil, err

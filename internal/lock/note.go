@@ -46,14 +46,3 @@ func (r *Record) writeNote(f *os.File) error {
 func removeNote(f *os.File) {
 	_ = blocking.Now(f, func(fd int) error { return unix.Fremovexattr(fd, noteName) })
 }
-
-// isWritable reports whether f's description can write.
-func isWritable(f *os.File) bool {
-	return blocking.Now(f, func(fd int) error {
-		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-		if err == nil && flags&unix.O_ACCMODE == unix.O_RDONLY {
-			err = unix.EBADF
-		}
-		return err
-	}) == nil
-}

@@ -8,14 +8,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"xlock/internal/blocking"
 	"xlock/internal/fdprobe"
 	"xlock/internal/flock"
 	"xlock/internal/identity"
 )
-
-// ErrReplaced is what [AcquireOpen] returns where the path has come to name another
-// file, so that the caller must open it anew.
-var ErrReplaced = errReplaced
 
 // AcquireOpen is [Acquire] for an open file description that the caller has made,
 // whatever is open there: a directory, a file that cannot be written, another
@@ -35,8 +32,23 @@ func AcquireOpen(ctx context.Context, f *os.File, opts Options) (*Lock, error) {
 	if err := t.setCarrier(f); err != nil {
 		return nil, err
 	}
-	if kind, ok := fdprobe.OwnKind(f); ok && kind == t.kind() {
-		return &Lock{file: f, carrier: t.carrierOf(f), shared: opts.Shared, bare: true}, nil // as it is
+	l, err := t.takeOpen(ctx, f)
+	if err != nil && t.carrier != nil {
+		t.carrier.Close()
+	}
+	if err != nil && t.fixed && !flock.Abandoned(err) {
+		_ = flock.Unlock(f) // others have it, and closing it would end nothing
+	}
+	return l, t.explain(err)
+}
+
+func (t *taker) takeOpen(ctx context.Context, f *os.File) (*Lock, error) {
+	kind, has := fdprobe.OwnKind(f)
+	switch {
+	case has && kind == t.kind():
+		return &Lock{file: f, carrier: t.carrierOf(f), shared: t.opts.Shared, unrecorded: true}, nil // as it is
+	case has && t.opts.Shared:
+		return t.downgrade(ctx, f)
 	}
 	l, err := t.takeFile(ctx, f)
 	if errors.Is(err, ErrNotLockFile) { // by now
@@ -44,29 +56,56 @@ func AcquireOpen(ctx context.Context, f *os.File, opts Options) (*Lock, error) {
 		t.carrier, t.bare = nil, true
 		l, err = t.takeFile(ctx, f)
 	}
-	if err != nil && t.carrier != nil {
-		t.carrier.Close()
+	return l, err
+}
+
+// downgrade makes an exclusive lock of the caller's own a shared one, which the kernel
+// does in two steps: somebody else can come in between.
+func (t *taker) downgrade(ctx context.Context, f *os.File) (*Lock, error) {
+	content, err := t.read(f)
+	own := err == nil && !t.bare && !t.mute && isOwn(f, content)
+	if err := flock.Lock(ctx, f, flock.Shared); err != nil {
+		return nil, err
 	}
-	return l, t.explain(err)
+	if own {
+		content.release(t.carrier)
+	}
+	return &Lock{file: f, carrier: t.carrierOf(f), shared: true, unrecorded: true}, nil
 }
 
 // setCarrier finds out where the record stands.
 func (t *taker) setCarrier(f *os.File) (err error) {
 	t.carrier, err = openCarrier(f, openExisting)
-	if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) {
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) || err == nil && isLimited() {
 		t.carrier, err = openCarrier(f, openToRead)
 		t.mute = true
 	}
+	if content, errRead := t.readCarrier(err); errRead == nil && content.Kind == Unreadable {
+		t.carrier.Close() // it may be anybody's: a page of NULs, the beginning of some JSON
+		err = ErrNotLockFile
+	}
 	switch {
-	case err != nil:
+	case errors.Is(err, ErrNotLockFile), errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist), errors.Is(err, ErrReplaced):
 		t.carrier, t.bare = nil, true
 		return nil
-	case t.opts.Mode != Descriptor:
+	case err == nil && t.opts.Mode != Descriptor:
 		return fdprobe.MarkNotAHold(f)
-	case t.opts.Shared && !t.mute: // the record goes with the exclusive lock
-		recordRelease(f, t.carrier)
 	}
-	return nil
+	return err // it may be a lock file that says held
+}
+
+// isLimited: a write beyond the limit on the size of files (setrlimit(2)) raises a signal.
+func isLimited() bool {
+	var limit unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit)
+	return err == nil && uint64(limit.Cur) < mostBytes
+}
+
+func (t *taker) readCarrier(err error) (Content, error) {
+	if err != nil {
+		return Content{}, err
+	}
+	return readOurs(t.carrier)
 }
 
 // openCarrier opens f's file to read and write its record, or to read it alone, if it
@@ -88,41 +127,45 @@ func openCarrier(f *os.File, open func(path string) (*os.File, error)) (*os.File
 func ReleaseOpen(f *os.File) error {
 	if carrier, err := openCarrier(f, openExisting); err == nil {
 		defer carrier.Close()
-		recordRelease(f, carrier)
+		if content, err := readOurs(carrier); err == nil && isOwn(f, content) {
+			content.release(carrier)
+		}
 	}
 	return flock.Unlock(f)
 }
 
-// recordRelease is best effort, as the kernel's word counts.
-func recordRelease(f, carrier *os.File) {
-	content, err := readOurs(carrier)
-	switch {
-	case err != nil || !isOwn(f, content):
-	case content.Noted:
+// release records the release of a hold of mode [Descriptor]. It is best effort, as the
+// kernel's word counts.
+func (c Content) release(carrier *os.File) {
+	if c.Noted {
 		removeNote(carrier)
-	default:
-		_ = content.Record.released(nil).writeTo(carrier)
+		return
 	}
+	_ = c.Record.released(nil).writeTo(carrier)
 }
 
 // isOwn reports whether the record is about the lock of f's own description.
 func isOwn(f *os.File, c Content) bool {
 	kind, ok := fdprobe.OwnKind(f)
-	if !saysHeld(c) || !ok || kind != flock.Exclusive {
+	if !saysHeld(c) || c.Appended || !ok || kind != flock.Exclusive {
 		return false
 	}
 	return c.Record.Mode == Descriptor || c.Record.Inherits && fdprobe.LockIn(c.Record.Owner.PID, f)
 }
 
 // callerWith finds for whom a descriptor is locked: of this process's ancestors that
-// share it the most distant one, as that keeps it longest.
+// share it the most distant one, as that keeps it longest. It is nil if that cannot be
+// seen.
 func callerWith(f *os.File) (*identity.Process, *Command) {
-	caller := unix.Getppid()
+	caller := 0
 	for _, pid := range identity.Ancestors() {
 		if !fdprobe.LockIn(pid, f) {
 			break
 		}
 		caller = pid
+	}
+	if caller == 0 {
+		return nil, nil
 	}
 	p := identity.Of(caller)
 	var command *Command
@@ -130,4 +173,15 @@ func callerWith(f *os.File) (*identity.Process, *Command) {
 		command = &Command{Name: filepath.Base(words[0])}
 	}
 	return &p, command
+}
+
+// isWritable reports whether f's description can write.
+func isWritable(f *os.File) bool {
+	return blocking.Now(f, func(fd int) error {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		if err == nil && flags&unix.O_ACCMODE == unix.O_RDONLY {
+			err = unix.EBADF
+		}
+		return err
+	}) == nil
 }

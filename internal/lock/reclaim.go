@@ -70,7 +70,7 @@ func Reclaim(path string, opts ReclaimOptions) (*Reclaimed, error) {
 	opts.found = nil
 	for {
 		reclaimed, err := reclaimOnce(path, &opts)
-		if !errors.Is(err, errReplaced) {
+		if !errors.Is(err, ErrReplaced) {
 			return reclaimed, err
 		}
 	}

@@ -99,8 +99,7 @@ const (
 	// by a crash, longer than a record can be, or of a later version of
 	// xlock. The kernel lock alone decides.
 	Unreadable Kind = "unreadable"
-	// Foreign: something else, or more than a record. Nobody's file is ever
-	// overwritten.
+	// Foreign: something else. Nobody's file is ever overwritten.
 	Foreign Kind = "foreign"
 )
 
@@ -110,6 +109,9 @@ type Content struct {
 	Record *Record // only when Valid
 	Why    string  // only when Unreadable: torn, malformed, nul-filled, too-long, future-version
 	Noted  bool    // the file is empty, and the record is a note
+	// Appended: something stands behind the record. With the kernel lock, that makes
+	// it somebody's own file; without, a record may be written just now.
+	Appended bool
 }
 
 // magic begins every record. What begins with it, or is cut off within it, is
@@ -158,10 +160,9 @@ func parse(text []byte) Content {
 	case !ended:
 		return Content{Kind: Unreadable, Why: "torn"}
 	}
-	if len(bytes.Trim(rest, " \r\n\x00")) > 0 { // somebody has appended to the file
-		return Content{Kind: Foreign}
-	}
-	return parseLine(line)
+	content := parseLine(line)
+	content.Appended = len(bytes.Trim(rest, " \r\n\x00")) > 0
+	return content
 }
 
 func parseLine(line []byte) Content {

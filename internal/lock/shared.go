@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 
 	"xlock/internal/fdprobe"
 	"xlock/internal/flock"
@@ -21,7 +22,7 @@ func (t *taker) kind() flock.Kind {
 // tryOnce asks for the kernel lock once. A reader is refused where it would overtake
 // a writer that waits.
 func (t *taker) tryOnce(ctx context.Context, f *os.File) error {
-	if t.opts.Shared {
+	if _, has := fdprobe.OwnKind(f); t.opts.Shared && !has {
 		if err := t.tryPass(f); err != nil {
 			return err
 		}
@@ -40,10 +41,8 @@ func (t *taker) tryPass(f *os.File) error {
 	if err := turnstile.TryPass(gate); !errors.Is(err, turnstile.ErrClosed) {
 		return err
 	}
-	if _, ok := ownHold(f); ok {
-		return nil
-	}
-	if _, ok := ancestorsLock(f); ok {
+	_, within := ownHold(f)
+	if within || slices.ContainsFunc(identity.Ancestors(), func(pid int) bool { return fdprobe.LockIn(pid, f) }) {
 		return nil
 	}
 	return flock.ErrBusy
@@ -93,25 +92,22 @@ func keepTurnstile(ctx context.Context, gate *os.File) {
 }
 
 // reopen makes another open file description of f's file, for the turnstile. It is nil
-// where the turnstile is done without: at what is no lock file, and where a
-// description that was there before cannot be made again.
+// where the turnstile is done without: at what is no lock file, or was deleted, and where
+// a description that was there before cannot be made again.
 func (t *taker) reopen(f *os.File, access int) (*os.File, error) {
 	if t.bare {
 		return nil, nil
 	}
 	again, err := openSame(f, func(path string) (*os.File, error) { return openRegular(path, access) })
-	if err != nil && (t.fixed || t.mute) {
+	if errors.Is(err, os.ErrNotExist) || err != nil && (t.fixed || t.mute) {
 		return nil, nil
 	}
 	return again, err
 }
 
-// openSame opens f's file by its path, and fails with errReplaced if that names another.
+// openSame opens f's file by its path, and fails with ErrReplaced if that names another.
 func openSame(f *os.File, open func(path string) (*os.File, error)) (*os.File, error) {
 	again, err := open(f.Name())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, errReplaced
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +115,7 @@ func openSame(f *os.File, open func(path string) (*os.File, error)) (*os.File, e
 	named, errNamed := again.Stat()
 	if errOurs != nil || errNamed != nil || !os.SameFile(ours, named) {
 		again.Close()
-		return nil, errReplaced
+		return nil, ErrReplaced
 	}
 	return again, nil
 }
@@ -160,6 +156,10 @@ func (t *taker) clearStale(ctx context.Context, f *os.File, s scene) error {
 	content, j, err := t.judgeWon(f, s)
 	if err != nil || !saysHeld(content) {
 		return err
+	}
+	if content.Noted {
+		removeNote(t.carrierOf(f))
+		return nil
 	}
 	if j.State == Free || j.State == Abandoned {
 		return content.Record.released(nil).writeTo(t.carrierOf(f))
