@@ -47,7 +47,8 @@ XLOCK_PATH, the number of the lock's descriptor in XLOCK_FD (not with -o), and
 in XLOCK_GENERATION (not with -s) a number that grows with every holder.
 
 With -s many commands run at the same time, and none beside one without -s. Who
-waits for the lock without -s goes before whoever asks for it with -s later.
+waits for the lock without -s goes before whoever asks for it with -s later. No
+hold is ever converted: without -s within one's own -s is a deadlock, 78.
 
 EXAMPLES
   xlock run /run/lock/deploy.lock ./deploy.sh --fast

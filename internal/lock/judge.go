@@ -50,7 +50,7 @@ const (
 	ReasonNeverHeld      Reason = "never-held"
 	ReasonReleased       Reason = "released"
 	ReasonBroken         Reason = "broken" // the last hold was ended by a reclaim with force
-	ReasonEnded          Reason = "ended"  // mode exec: nobody was left to record the release
+	ReasonEnded          Reason = "ended"  // modes exec and descriptor: nobody was left to record the release
 	ReasonUnreadable     Reason = "unreadable-record"
 	ReasonOwner          Reason = "owner"           // the owner's liveness decides
 	ReasonCommandRunning Reason = "command-running" // the owner is gone, its command is not
