@@ -534,7 +534,8 @@ func (t *taker) explainShared(h *Holder) {
 	}
 }
 
-// ExplainToReader: readers are in a reader's way only by the turnstile.
+// ExplainToReader corrects the reason for a reader: others are in its way only by the
+// turnstile.
 func (h *Holder) ExplainToReader() {
 	if h.Reason == ReasonShared {
 		h.Reason = ReasonWriterWaits
