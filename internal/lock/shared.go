@@ -120,11 +120,12 @@ func openSame(f *os.File, open func(path string) (*os.File, error)) (*os.File, e
 	return again, nil
 }
 
-// ancestorsLock finds a process that started this one, or one of its ancestors, took
-// the kernel lock and has it still.
+// ancestorsLock finds a reader that started this process, or one of its ancestors, took
+// the kernel lock and has it still. An ancestor that has it exclusively, and says so in
+// no record, may be a program that does not wait for us.
 func ancestorsLock(f *os.File) (pid int, ok bool) {
 	list, err := fdprobe.ListQueue([]*os.File{f})
-	if err != nil {
+	if err != nil || !list[0].Shared {
 		return 0, false
 	}
 	for _, h := range list[0].Holders {
