@@ -64,8 +64,7 @@ func flockDifferences() []flockDifference {
 		{
 			"a reader waits, or with `-n` is refused, while somebody waits to have the lock exclusively",
 			"else readers that overlap keep a writer out for ever; one that is stopped (^Z) while it waits keeps readers out until it goes on or ends",
-			"exec 9<>l; $REAL -s 9; flock l true 9<&- & queued l; flock -n -s l echo in 9<&-; echo $?; exec 9<&-; wait",
-			"1\n",
+			"", "",
 		},
 		{
 			"while somebody waits, a lock of fcntl(2) on the whole file is busy",
