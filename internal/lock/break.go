@@ -116,11 +116,12 @@ func replace(f *os.File, judged Content, free *Record) error {
 		return err
 	}
 	defer fresh.Close()
-	if err := lockOutBreakers(fresh); err != nil { // until it is known to be right
-		return cannotReplace(path, err)
-	}
 	beside := fresh.Name()
-	if err := exchange(beside, path); err != nil {
+	err = lockOutBreakers(fresh) // until it is known to be right
+	if err == nil {
+		err = exchange(beside, path)
+	}
+	if err != nil {
 		os.Remove(beside)
 		return cannotReplace(path, err)
 	}

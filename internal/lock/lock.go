@@ -136,8 +136,9 @@ var ErrLost = errors.New("the lock file was deleted, replaced or overwritten whi
 // Release records the release with the command's outcome and gives the kernel
 // lock back, for all descriptors of the open file description: one that the
 // command left behind in a daemon keeps nothing. A file that is no longer this
-// hold's is left as it is: [ErrLost], or [*BrokenError] if a person did that. The kernel lock is given back in any
-// case. The Lock must not be used afterwards.
+// hold's is left as it is, but for what is left of the record in it: [ErrLost], or
+// [*BrokenError] if a person did that. The kernel lock is given back in any case. The
+// Lock must not be used afterwards.
 func (l *Lock) Release(outcome *Outcome) error {
 	var err error
 	switch {
