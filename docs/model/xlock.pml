@@ -1,18 +1,23 @@
 /*
- * The protocol of xlock: who takes, keeps and gives back a lock. See README.md.
+ * The protocol of xlock: who takes, keeps and gives back a lock. README.md tells
+ * what is asked of it, and how to run it.
  *
- * A step is one d_step: a guard, and what one system call (or two that nobody
- * can come between) does. The world may kill a process between any two steps.
- * Names such as lock.taker.takeFile are the Go functions that a step stands for;
- * a test holds them against the source.
+ * One d_step is one step: what a process does by itself until its next call that
+ * others can see. The world may kill it between any two. A comment that begins
+ * with a package, as in lock.taker.takeFile, names the Go functions that a step
+ * stands for; a test looks whether they exist.
  *
- * Switches: what is disturbed (KILLS, IMAGES, DELETES, FORCES: how often;
- * FOREIGN: the last taker is in a PID namespace of its own), mutations (MUT_...),
- * and variants of reclaim --force that README.md explains.
+ * MODES are the bits of the modes below that take part. What is disturbed: KILLS, IMAGES
+ * and DELETES (at most that many), FORCES (that many), and the switches CLOSES,
+ * DAEMONS, UNLOCKS (what a command may do to the descriptor that it has) and
+ * FOREIGN (the last taker is in a PID namespace of its own). MUT_... are mutations.
  */
 
 #ifndef N
 #define N 3
+#endif
+#ifndef MODES
+#define MODES	31
 #endif
 #ifndef KILLS
 #define KILLS 0
@@ -26,77 +31,90 @@
 #ifndef FORCES
 #define FORCES 0
 #endif
-
-#define FILES	(1 + DELETES + FORCES)
-#define NONE	15
+#ifndef FILES
+#define FILES	(1 + DELETES + 2 * FORCES)
+#endif
+#define NOBODY	15	/* no process, no file */
 
 /* What a taker is. */
-#ifndef MODES
-#define MODES	5
-#endif
-#define FORK	0	/* xlock run: a wrapper, and a command with the descriptor */
-#define FORK_O	1	/* xlock run -o: the command lacks it */
-#define SELF	2	/* a program that holds the lock itself, close-on-exec */
-#define EXEC_O	3	/* xlock run -F -o: the process becomes the command, without the descriptor */
+#define FORK	0	/* xlock run: a wrapper, and a command that has the descriptor */
+#define FORK_O	1	/* xlock run -o: the command has it not */
+#define SELF	2	/* a program that takes locks itself; its descriptor is close-on-exec */
+#define EXEC	3	/* xlock run -F: the process becomes the command, which has the descriptor */
 #define RECLAIM	4	/* xlock reclaim */
 #define forks(t)	(mode[t] <= FORK_O)
-#define inherits(t)	(mode[t] == FORK || mode[t] == SELF)
+#define inherits(t)	(mode[t] == FORK || mode[t] == EXEC)	/* the record's field */
 
-/* Where a taker is: what its next step does. */
-mtype = { OPEN, LOOK, LOCK, WON, JUDGE, AWAIT, START, WRITE, RECHECK, CANCEL, PASS, RUN, WAIT,
-	REWRITE, CLEAR, RELEASE, DONE };
-/* A record's state, and what a judgement finds. */
+/* What a taker, and a breaker, does next. */
+mtype = { OPEN, LOCK, WON, AWAIT, START, WRITE, LOOK, CANCEL, RUN, WAIT, REWRITE, CLEAR, RELEASE, DONE };
+mtype = { TRY, JUDGE, EXCLUDE, EXCHANGE, VERIFY, BACK };
+/* What a record says, and what a judgement finds. */
 mtype = { EMPTY, FREE, HELD };
-mtype = { FOUND_FREE, FOUND_OWNER, FOUND_COMMAND, FOUND_ABANDONED, FOUND_UNKNOWN };
-/* A command: not there, at the gate, running, ended. */
-mtype = { NO_COMMAND, AT_GATE, RUNNING, OVER };
-/* Where a person's force is. */
-mtype = { F_OPEN, F_TRY, F_CHECK, F_CLEAR, F_READ, F_NEW, F_EXCHANGE, F_VERIFY, F_BACK, F_UNLOCK, F_DONE };
+mtype = { FOUND_FREE, FOUND_OWNER, FOUND_COMMAND, FOUND_UNKNOWN };	/* abandoned is free */
+/* A command. */
+mtype = { NONE, AT_GATE, RUNNING, OVER };
 
-typedef record { mtype state = EMPTY; byte owner = NONE; byte generation }
+typedef record { mtype state = EMPTY; byte owner = NOBODY; byte generation }
+#define sameHold(a, b)	(a.state == b.state && a.generation == b.generation && a.owner == b.owner)
+#ifdef MUT_NUMBER_ALONE
+#define sameRecord(a, b)	(a.state == b.state && a.generation == b.generation)
+#else
+#define sameRecord(a, b)	sameHold(a, b)
+#endif
+#define copy(to, from)	to.state = from.state; to.owner = from.owner; to.generation = from.generation
+#define forget(r)	r.state = EMPTY; r.owner = NOBODY; r.generation = 0
 
-/* The file system: what the path names, and each inode's record and kernel lock. */
-byte path = NONE, files;
+/* The file system: which file the path names; and of each its record, and whose open
+   file description has the kernel lock (N and up: a breaker's). */
+byte path = NOBODY;
 record rec[FILES];
-byte holder[FILES] = NONE;	/* whose open file description has it */
+byte holder[FILES] = NOBODY;
 
-/* Each taker, with its command. One open file description at a time. */
+/* The takers, each with its one open file description and its command. */
 byte mode[N];
 mtype at[N] = OPEN;
-byte file[N] = NONE;	/* the inode of its description */
+byte file[N] = NOBODY;	/* of the description */
 bool open[N];		/* it has a descriptor */
-bool dead[N];		/* its process has ended */
-bool killed[N];		/* not by itself */
-record seen[N];		/* the record that it judged */
-mtype found[N] = FOUND_FREE;		/* what it found */
+bool inherited[N];	/* its command, or what that left behind, has one */
+bool dead[N];
+record seen[N];		/* the record that it waits for, and what it found */
+mtype found[N] = FOUND_FREE;
 byte mine[N];		/* its generation */
-mtype command[N] = NO_COMMAND;
-bool inherited[N];	/* the command has a descriptor of the same description */
-bool passed[N];		/* the byte is in the gate's pipe */
-bool daemon[N];		/* something that the command left behind keeps that for ever */
+mtype command[N] = NONE;
+bool passed[N];		/* the byte is in the gate */
+
+/* The breakers: xlock reclaim --force. */
+#if FORCES > 0
+mtype force[FORCES] = OPEN;
+byte old[FORCES] = NOBODY;	/* the file that it judges */
+byte new[FORCES] = NOBODY;	/* the one that is to take its place */
+byte out[FORCES] = NOBODY;	/* what the exchange took from the path */
+record first[FORCES];		/* what it found first */
+byte victim[FORCES] = NOBODY;	/* and whom: a hold that lives; or nobody, and anybody is meant */
+bool looked[FORCES];
+bool excludes[FORCES];		/* it has the byte-range lock on old */
+#endif
 
 /* What is asked. */
 bool runs[N];		/* its command, or the program itself, runs under the lock */
-bool robbed[N];		/* its file was taken from the path while it held */
+bool robbed[N];		/* its file was taken from the path, after its last look at that */
 bool cleared[N];	/* a person declared its hold void, in its own file */
 bool reset;		/* generations began again */
 byte top;		/* the highest generation that has run */
-bool overlap, staleToken, refusedForItself, lostForNothing, stuck;	/* what must not be */
+bool overlap, staleToken, refusedForItself, lostForNothing, untold, wrongVictim, stuck;	/* must not be */
 
-#define same(a, b)	(a.state == b.state && a.owner == b.owner && a.generation == b.generation)
-#define copy(to, from)	to.state = from.state; to.owner = from.owner; to.generation = from.generation
-#define forget(r)	r.state = EMPTY; r.owner = NONE; r.generation = 0
+byte kills = KILLS, images = IMAGES, deletes = DELETES;	/* that may still come */
+hidden byte i;
 
 /* close(2), exit and SIGKILL: a description goes with its last descriptor. */
 #define closed(t) \
-	if :: !open[t] && !inherited[t] && file[t] != NONE && holder[file[t]] == t -> holder[file[t]] = NONE \
-	   :: else fi
+	if :: !open[t] && !inherited[t] && file[t] != NOBODY && holder[file[t]] == t -> \
+		holder[file[t]] = NOBODY \
+	:: else fi
 
-/*
- * lock.scene.judgeContent. An owner in another PID namespace is not seen. One
- * that is this very process (after a change of its image) has no descriptor, or
- * it would not be taking the lock: lock.scene.judgeSelf.
- */
+/* lock.scene.judgeHeld, lock.scene.judgeProcess, lock.scene.judgeCommand. An owner in
+   another PID namespace is not seen. One that is this very process has changed its
+   image, and has no descriptor: lock.scene.judgeSelf. */
 #ifdef FOREIGN
 #define unseen(me, u)	(((me) == N-1) != ((u) == N-1))
 #else
@@ -107,16 +125,17 @@ bool overlap, staleToken, refusedForItself, lostForNothing, stuck;	/* what must 
 #else
 #define gone(me, u)	(dead[u] || (u) == (me))
 #endif
+#define commandLives(u)	(command[u] == AT_GATE || command[u] == RUNNING)
 #ifdef MUT_OWNER_ONLY
-#define commandLives(u)	false
+#define outlived(u)	false
 #else
-#define commandLives(u)	(command[u] == AT_GATE || command[u] == RUNNING)	/* lock.scene.judgeCommand */
+#define outlived(u)	commandLives(u)
 #endif
 #define judgement(me, r) \
 	(r.state != HELD -> FOUND_FREE : \
 	(unseen(me, r.owner) -> FOUND_UNKNOWN : \
 	(!gone(me, r.owner) -> FOUND_OWNER : \
-	(commandLives(r.owner) -> FOUND_COMMAND : FOUND_ABANDONED))))
+	(outlived(r.owner) -> FOUND_COMMAND : FOUND_FREE))))
 
 /* lock.scene.judgeLocked: the kernel's grant is a witness about an owner that is not seen. */
 #ifdef MUT_WITNESS
@@ -125,218 +144,263 @@ bool overlap, staleToken, refusedForItself, lostForNothing, stuck;	/* what must 
 #define settles(u)	inherits(u)
 #endif
 #define judgementLocked(me, r) \
-	((judgement(me, r) == FOUND_UNKNOWN && settles(r.owner)) -> FOUND_ABANDONED : judgement(me, r))
+	((judgement(me, r) == FOUND_UNKNOWN && settles(r.owner)) -> FOUND_FREE : judgement(me, r))
 
-/* (a) Nobody runs beside another, but for what a person did to one of the two. */
-#define apart(t, u) \
-	((t) == (u) || !runs[u] || cleared[t] || cleared[u] || \
-	((robbed[t] || robbed[u]) && file[t] != file[u]))
+/* A command begins to run. Nobody runs beside it, but for what a person did to one of the two. */
 inline begin(t) {
-	overlap = !(apart(t, 0) && apart(t, 1) && apart(t, N-1));
+	for (i : 0 .. N-1) {
+		overlap = overlap || (i != t && runs[i] && !cleared[t] && !cleared[i] &&
+			!((robbed[t] || robbed[i]) && file[t] != file[i]))
+	}
 	assert(!overlap);
 	staleToken = !robbed[t] && !reset && mine[t] <= top;
 	assert(!staleToken);
-	if :: mine[t] > top -> top = mine[t] :: else fi;
+	if :: mine[t] > top && !reset -> top = mine[t] :: else fi;
 	runs[t] = true
 }
 
-/* t has passed its check of the path, or its command has not ended. */
-#define holds(t) (runs[t] || command[t] == AT_GATE || \
-	!(at[t] == OPEN || at[t] == LOOK || at[t] == LOCK || at[t] == WON || at[t] == AWAIT || at[t] == DONE))
-#define each(what, i)	what(0, i); what(1, i); what(N-1, i)
-inline rob(t, i) {
-	if :: file[t] == i && holds(t) -> robbed[t] = true :: else fi
+/* t has looked at the path for the last time, and its hold is not over; or it will look. */
+#define holds(t) (runs[t] || passed[t] || at[t] == RUN || at[t] == WAIT || at[t] == REWRITE || \
+	at[t] == CLEAR || (at[t] == WRITE && WRITES_LAST))
+#define willLook(t)	(at[t] == START || at[t] == WRITE || at[t] == LOOK)
+#ifdef MUT_LOOKS_FIRST
+#define WRITES_LAST	true
+#else
+#define WRITES_LAST	false
+#endif
+inline rob(f) {
+	for (i : 0 .. N-1) {
+		if :: file[i] == f && (holds(i) || willLook(i)) -> robbed[i] = true :: else fi
+	}
 }
-inline unrob(t, i) {
-	if :: file[t] == i -> robbed[t] = false :: else fi
-}
-inline clear(t, i) {
-	if :: file[t] == i && holds(t) -> cleared[t] = true :: else fi
+
+#if FORCES > 0
+#define exchanged	(out[0] != NOBODY || out[FORCES-1] != NOBODY)
+#else
+#define exchanged	false
+#endif
+
+/* A file that nobody has open and no name names is as good as none. */
+#if FORCES > 0
+#define inBreaker(f)	(old[0] == f || new[0] == f || out[0] == f || \
+	old[FORCES-1] == f || new[FORCES-1] == f || out[FORCES-1] == f)
+#else
+#define inBreaker(f)	false
+#endif
+#define used(f)	(path == f || file[0] == f || file[1] == f || file[N-1] == f || inBreaker(f))
+inline tidy() {
+	for (i : 0 .. FILES-1) {
+		if :: !used(i) -> forget(rec[i]); holder[i] = NOBODY :: else fi
+	}
+	i = 0
 }
 
 /* What nobody looks at any more is forgotten, for fewer states. */
 inline forgetAll(t) {
 	forget(seen[t]); found[t] = FOUND_FREE;
 	if :: !runs[t] && command[t] != AT_GATE && !inherited[t] ->
-		mine[t] = 0; file[t] = NONE; robbed[t] = false; cleared[t] = false
+		mine[t] = 0; file[t] = NOBODY; robbed[t] = false; cleared[t] = false; tidy()
 	:: else fi
 }
-
-/* lock.openToLock: open, or create empty. */
-inline openToLock(t) {
-	if :: path == NONE -> path = files; files++ :: else fi;
-	file[t] = path; open[t] = true; robbed[t] = false; cleared[t] = false
-}
-
-/* The end of the process, also by SIGKILL: the kernel closes its descriptors. */
 inline exits(t) {
 	open[t] = false; closed(t);
 	dead[t] = true; at[t] = DONE;
 	forgetAll(t)
 }
 
-/* lock.taker.changed, and lock.awaitEnd for what its end changes. */
-#ifdef MUT_DEAF
-#define changed(t) (path != file[t] || !same(rec[file[t]], seen[t]))
-#else
-#define changed(t) (path != file[t] || !same(rec[file[t]], seen[t]) || judgement(t, rec[file[t]]) != found[t])
-#endif
+inline reopen(t) {
+	open[t] = false; closed(t); forgetAll(t); at[t] = OPEN
+}
+
+inline create(f) {
+	i = 0;
+	do :: i < FILES && used(i) -> i++ :: else -> break od;
+	assert(i < FILES);	/* or FILES is too small */
+	f = i
+}
 
 #ifdef MUT_UNGUARDED
-#define FIRST	LOOK
+#define FIRST	OPEN	/* judge again, then lock */
 #else
 #define FIRST	LOCK
 #endif
+/* The record is written, then the path is looked at, then the command runs. */
+#if defined(MUT_LATE_RECORD)
+#define AFTER_START	LOOK
+#define AFTER_LOOK	RUN
+#define AFTER_RUN	(forks(me) -> WRITE : WAIT)
+#define AFTER_WRITE	WAIT
+#elif defined(MUT_LOOKS_FIRST)
+#define AFTER_START	LOOK
+#define AFTER_LOOK	WRITE
+#define AFTER_WRITE	RUN
+#elif defined(MUT_NO_LAST_LOOK)
+#define AFTER_START	WRITE
+#define AFTER_WRITE	RUN
+#else
+#define AFTER_START	WRITE
+#define AFTER_WRITE	LOOK
+#endif
+#ifdef MUT_LOOKS_FIRST
+#define AFTER_CANCEL	RELEASE
+#define AFTER_WON	WRITE
+#else
+#define AFTER_CANCEL	REWRITE
+#define AFTER_WON	AFTER_START
+#endif
+#ifndef AFTER_LOOK
+#define AFTER_LOOK	RUN
+#endif
+#ifndef AFTER_RUN
+#define AFTER_RUN	WAIT
+#endif
+/* The command may have given back the kernel lock: it is taken again, and who only looks is awaited. */
+#ifdef MUT_NO_RELOCK
+#define GRANTED	true
+#else
+#define GRANTED	(kernel == me || kernel == NOBODY || path != file[me] || !mineIn(record_))
+#endif
+#define mineIn(r)	(r.state == HELD && r.owner == me && r.generation == mine[me])
 #define IS(x)	(at[me] == x)
 #define record_	rec[file[me]]
-#define isMine(r)	(r.state == HELD && r.owner == me && r.generation == mine[me])
 #define kernel	holder[file[me]]
 
 proctype taker(byte me) {
 end:	do
-	:: d_step { IS(OPEN) ->			/* lock.taker.take, lock.reclaimOnce */
-		openToLock(me); at[me] = FIRST }
-
+	:: d_step { IS(OPEN) && mode[me] == RECLAIM && path == NOBODY -> exits(me) }
+	:: d_step { IS(OPEN) && (mode[me] != RECLAIM || path != NOBODY) ->
+				/* lock.taker.take, lock.openToLock, lock.reclaimOnce */
+		if :: path == NOBODY -> create(path) :: else fi;
+		file[me] = path; open[me] = true;
 #ifdef MUT_UNGUARDED
-	:: d_step { IS(LOOK) ->
 		found[me] = judgement(me, record_); copy(seen[me], record_);
+#endif
 		at[me] = LOCK }
-#endif
-	:: d_step { IS(LOCK) && kernel == NONE ->	/* lock.taker.lockKernel: flock.TryLock, flock.Lock */
+
+	:: d_step { IS(LOCK) && kernel == NOBODY ->	/* lock.taker.lockKernel, flock.TryLock, flock.Lock */
 		kernel = me; at[me] = WON }
-	:: d_step { IS(LOCK) && kernel != NONE && mode[me] == RECLAIM -> exits(me) }
+	:: d_step { IS(LOCK) && kernel != NOBODY && mode[me] == RECLAIM -> exits(me) }
+#ifndef MUT_STAYS
+	:: d_step { IS(LOCK) && path != file[me] && path != NOBODY && mode[me] != RECLAIM ->
+		reopen(me) }		/* lock.lockUnlessReplaced */
+#endif
 
-	:: d_step { IS(WON) ->			/* lock.judgeWon: pathNames, readOurs */
-		if
-#ifndef MUT_NO_RECHECK
-		:: path != file[me] -> open[me] = false; closed(me); forgetAll(me); at[me] = OPEN
-		:: path == file[me] ->
-#else
-		:: true ->
-#endif
+	:: d_step { IS(WON) ->		/* lock.judgeWon: pathNames, readOurs, judgeLocked */
 #ifndef MUT_UNGUARDED
-			copy(seen[me], record_);
+		found[me] = judgementLocked(me, record_); copy(seen[me], record_);
 #endif
-			at[me] = JUDGE
-		fi }
-
-	:: d_step { IS(JUDGE) ->			/* lock.judgeWon, lock.scene.judgeLocked */
-#ifndef MUT_UNGUARDED
-		found[me] = judgementLocked(me, seen[me]);
-#endif
-		refusedForItself = (found[me] == FOUND_OWNER && seen[me].owner == me);
+		refusedForItself = found[me] == FOUND_OWNER && seen[me].owner == me;
 		assert(!refusedForItself);		/* lock.DeadlockError */
 		if
-		:: mode[me] == RECLAIM ->		/* lock.reclaimFile */
-			if :: found[me] == FOUND_ABANDONED -> record_.state = FREE :: else fi;
-			exits(me)
-		:: mode[me] != RECLAIM && (found[me] == FOUND_FREE || found[me] == FOUND_ABANDONED) ->
-			mine[me] = seen[me].generation + 1;	/* lock.taker.record, lock.hold */
-			forget(seen[me]); found[me] = FOUND_FREE;
-			at[me] = (forks(me) -> START : WRITE)
-		:: else ->				/* lock.taker.takeFile: flock.Unlock */
-#ifndef MUT_KEEP_KERNEL_LOCK
-			kernel = NONE;
+#ifndef MUT_NO_RECHECK
+		:: path != file[me] -> reopen(me)
+		:: path == file[me] && mode[me] == RECLAIM ->
+#else
+		:: mode[me] == RECLAIM ->
 #endif
-			at[me] = AWAIT
+			if :: found[me] == FOUND_FREE && record_.state == HELD -> record_.state = FREE :: else fi;
+			exits(me)			/* lock.clearRecord */
+#ifndef MUT_NO_RECHECK
+		:: path == file[me] && mode[me] != RECLAIM ->
+#else
+		:: mode[me] != RECLAIM ->
+#endif
+			if
+			:: found[me] == FOUND_FREE ->	/* lock.hold, lock.taker.record */
+				mine[me] = seen[me].generation + 1;
+				at[me] = (forks(me) -> START : AFTER_WON);
+				forget(seen[me])
+			:: else ->			/* lock.taker.takeFile: flock.Unlock */
+#ifndef MUT_KEEPS
+				kernel = NOBODY;
+#endif
+				at[me] = AWAIT
+			fi
 		fi }
 
-	:: d_step { IS(AWAIT) && changed(me) ->	/* lock.taker.awaitRecord */
+	:: d_step { IS(AWAIT) && (path != file[me] || !sameHold(record_, seen[me])
+#ifndef MUT_DEAF
+		|| judgement(me, record_) != found[me]
+#endif
+		) ->				/* lock.taker.awaitRecord, lock.taker.changed, lock.awaitEnd */
 		forget(seen[me]); found[me] = FOUND_FREE;
-#ifdef MUT_KEEP_KERNEL_LOCK
-		at[me] = WON }
+#ifdef MUT_KEEPS
+		at[me] = (kernel == me -> WON : FIRST) }
 #else
 		at[me] = FIRST }
 #endif
 
-	:: d_step { IS(START) ->			/* supervise.forkAtGate: all descriptors are inherited */
-		command[me] = AT_GATE; inherited[me] = true;
-#ifdef MUT_LATE_RECORD
-		at[me] = PASS }
-#else
-		at[me] = WRITE }
-#endif
-
-	:: d_step { IS(WRITE) ->			/* lock.Lock.Started, lock.hold: lock.Lock.write */
+	:: d_step { IS(START) ->		/* supervise.Command.Start, supervise.forkAtGate */
+		command[me] = AT_GATE; inherited[me] = true;	/* until its execve(2) also with -o */
+		at[me] = AFTER_START }
+	:: d_step { IS(WRITE) ->		/* lock.Lock.Started, lock.hold: lock.Lock.write */
 		record_.state = HELD; record_.owner = me; record_.generation = mine[me];
-#ifdef LOOK_AGAIN
-		at[me] = RECHECK }
-	:: d_step { IS(RECHECK) ->			/* proposed: is it still the path's file? */
-		if :: path != file[me] -> at[me] = CANCEL :: else ->
-			at[me] = (forks(me) -> PASS : RUN) fi }
-	:: d_step { IS(CANCEL) && command[me] != AT_GATE ->	/* supervise.Process.Cancel */
-		command[me] = NO_COMMAND;
-		open[me] = false; closed(me); forgetAll(me); at[me] = OPEN }
-#elif defined(MUT_LATE_RECORD)
-		at[me] = (forks(me) -> WAIT : RUN) }
-#else
-		at[me] = (forks(me) -> PASS : RUN) }
+#ifdef MUT_NO_LAST_LOOK
+		robbed[me] = false;
 #endif
-
-	:: d_step { IS(PASS) ->			/* supervise.gate.open */
-		passed[me] = true;
-#ifdef MUT_LATE_RECORD
-		at[me] = WRITE }
-#else
-		at[me] = WAIT }
-#endif
-
-	:: d_step { IS(RUN) ->			/* a program by itself; supervise.Command.Exec */
-		begin(me);
-		if :: mode[me] == EXEC_O -> open[me] = false; closed(me) :: else fi;
-		at[me] = WAIT }
-
-	:: d_step { IS(WAIT) && (!forks(me) || command[me] == OVER) ->	/* supervise.Process.Run */
+		at[me] = AFTER_WRITE }
+	:: d_step { IS(LOOK) ->			/* lock.pathNames; lock.ErrLost */
 		if
-		:: forks(me) -> at[me] = REWRITE
-		:: mode[me] == SELF -> runs[me] = false; at[me] = REWRITE
-		:: mode[me] == EXEC_O -> runs[me] = false; exits(me)
+		:: path != file[me] ->
+			lostForNothing = !robbed[me] && !exchanged;
+			assert(!lostForNothing);
+			at[me] = CANCEL
+		:: else -> robbed[me] = false; at[me] = AFTER_LOOK
 		fi }
+	:: d_step { IS(CANCEL) && (!forks(me) || command[me] == OVER) -> at[me] = AFTER_CANCEL }
+						/* supervise.Process.Cancel; lock.ErrLost */
+	:: d_step { IS(RUN) && !forks(me) ->	/* a program by itself; supervise.Command.Exec */
+		begin(me); at[me] = WAIT }
+	:: d_step { IS(RUN) && forks(me) ->	/* supervise.Process.Run, supervise.gate.open */
+		passed[me] = true; at[me] = AFTER_RUN }
 
-	:: d_step { IS(REWRITE) ->		/* lock.Lock.rewrite: pathNames, sameHold */
-#ifdef RELOCK	/* proposed: flock.TryLock on our own description first */
-		if :: kernel == NONE -> kernel = me :: else fi;
-#define unlocked(t)	(holder[file[t]] != t)
-#else
-#define unlocked(t)	false
+#ifdef CLOSES
+	:: d_step { IS(WAIT) && mode[me] == EXEC && open[me] -> open[me] = false; closed(me) }
 #endif
+	:: d_step { IS(WAIT) && mode[me] == EXEC -> runs[me] = false; exits(me) }
+#ifdef DAEMONS
+	:: d_step { IS(WAIT) && mode[me] == EXEC && open[me] ->
+		runs[me] = false; inherited[me] = true; exits(me) }
+#endif
+	:: d_step { IS(WAIT) && (mode[me] == SELF || command[me] == OVER) ->	/* supervise.Process.Run */
+		runs[me] = false;
+		at[me] = REWRITE }
+
+	:: d_step { IS(REWRITE) && GRANTED ->	/* lock.Lock.Release, lock.Lock.rewrite: pathNames, readContent, sameHold */
+#ifndef MUT_NO_RELOCK
+		if :: kernel == NOBODY && path == file[me] -> kernel = me :: else fi;
+#endif
+#ifdef MUT_BLIND
+		at[me] = CLEAR;
+#else
 		if
-#ifdef MUT_BLIND_RELEASE
-		:: true -> at[me] = CLEAR
-#else
-		:: path != file[me] || unlocked(me) -> at[me] = RELEASE
-		:: path == file[me] && !unlocked(me) && isMine(record_) -> at[me] = CLEAR
-		:: path == file[me] && !unlocked(me) && !isMine(record_) ->
-			lostForNothing = !robbed[me] && !cleared[me];
-			assert(!lostForNothing);	/* lock.ErrLost */
+		:: path == file[me] && mineIn(record_) ->
+			untold = robbed[me] || cleared[me];
+			assert(!untold);
+			at[me] = CLEAR
+		:: else ->			/* lock.ErrLost */
+			lostForNothing = path == file[me] && !robbed[me] && !cleared[me];
+			assert(!lostForNothing);
 			at[me] = RELEASE
-#endif
 		fi;
-#ifdef MUT_CLEAR_UNLOCKED
-		if :: kernel == me -> kernel = NONE :: else fi;
+#endif
+#ifdef MUT_UNLOCKS_FIRST
+		if :: kernel == me -> kernel = NOBODY :: else fi
 #endif
 		}
-
-	:: d_step { IS(CLEAR) ->			/* lock.Record.writeTo */
-		record_.state = FREE; at[me] = RELEASE }
-
-	:: d_step { IS(RELEASE) ->			/* lock.Lock.Release: flock.Unlock, of the whole description */
+	:: d_step { IS(CLEAR) -> record_.state = FREE; at[me] = RELEASE }	/* lock.Record.writeTo */
+	:: d_step { IS(RELEASE) ->	/* flock.Unlock, for all who have the description */
 #ifndef MUT_NO_UNLOCK
-		if :: kernel == me -> kernel = NONE :: else fi;
+		if :: kernel == me -> kernel = NOBODY :: else fi;
+		inherited[me] = false;
 #endif
+		command[me] = NONE;
 		exits(me) }
-
-	/* (c) A wait that is left here has a living reason, which inspect names: what a
-	   killed wrapper's command left behind keeps the descriptor; or the owner cannot be seen. */
-	:: d_step { IS(LOCK) && kernel < N && killed[kernel] && daemon[kernel] -> exits(me) }
-	:: d_step { IS(AWAIT) && found[me] == FOUND_UNKNOWN -> exits(me) }
-
 	od
 }
 
 inline over(t) {
-	command[t] = OVER; runs[t] = false; passed[t] = false;
-	if :: !daemon[t] -> inherited[t] = false; closed(t) :: else fi;
+	command[t] = OVER; runs[t] = false; passed[t] = false; inherited[t] = false; closed(t);
 	if :: at[t] == DONE -> forgetAll(t) :: else fi
 }
 
@@ -347,153 +411,164 @@ end:	do
 		command[me] = RUNNING; passed[me] = false;
 		begin(me);
 		if :: mode[me] == FORK_O -> inherited[me] = false; closed(me) :: else fi }
-	:: d_step { command[me] == AT_GATE && !passed[me] && (!open[me] || at[me] == CANCEL) ->
-		over(me) }
+	:: d_step { command[me] == AT_GATE && !passed[me] && (!open[me] || at[me] == CANCEL) -> over(me) }
 	:: d_step { command[me] == RUNNING -> over(me) }
-#ifndef FOREIGN		/* a limit that docs/design.md names */
-	:: d_step { command[me] == RUNNING && inherited[me] ->		/* sudo and daemons close it */
-		inherited[me] = false; closed(me) }
+#ifdef CLOSES	/* sudo and daemons do */
+	:: d_step { command[me] == RUNNING && inherited[me] -> inherited[me] = false; closed(me) }
 #endif
-#ifdef UNLOCKS
-	:: d_step { command[me] == RUNNING && inherited[me] && kernel == me -> kernel = NONE }	/* flock -u */
+#ifdef UNLOCKS	/* flock -u */
+	:: d_step { command[me] == RUNNING && inherited[me] && kernel == me -> kernel = NOBODY }
 #endif
-#ifdef DAEMONS
-	:: d_step { command[me] == RUNNING && inherited[me] -> daemon[me] = true; over(me) }
+#ifdef DAEMONS	/* what it leaves behind keeps the descriptor for ever */
+	:: d_step { command[me] == RUNNING && inherited[me] ->
+		command[me] = OVER; runs[me] = false;
+		if :: at[me] == DONE -> forgetAll(me) :: else fi }
 #endif
 	od
 }
+
 #if FORCES > 0
-/*
- * reclaim --force, as it is planned. A kernel lock that is held is left behind
- * with its file: another one takes its place.
- */
-mtype force[FORCES] = F_OPEN;
-byte old[FORCES] = NONE;	/* the file that is judged */
-byte new[FORCES] = NONE;	/* the one that is to take its place */
-byte out[FORCES] = NONE;	/* what the exchange took from the path */
-record judged[FORCES];
-
-byte victim[FORCES] = NONE;	/* whom the person has seen; nobody may mean anybody */
-#ifdef STRICT
-inline robJudged(t, i) {
-	if :: file[t] == i && holds(t) && (victim[who] == t || victim[who] == NONE) ->
-		robbed[t] = true
-	:: else fi
+#define STATE(x)	(force[w] == x)
+#define living(r)	(r.state == HELD && (!dead[r.owner] || commandLives(r.owner)))
+/* Whom force may hit: the hold that was found first; where that is none that lives, whoever
+   keeps the kernel lock. */
+inline judgeVictims(f, any) {
+	for (i : 0 .. N-1) {
+		wrongVictim = wrongVictim ||
+			(file[i] == f && holds(i) && victim[w] != i && !(any && victim[w] == NOBODY))
+	}
+	assert(!wrongVictim)
 }
+inline lookFirst() {
+	copy(first[w], rec[path]); looked[w] = true;
+	if :: living(first[w]) -> victim[w] = first[w].owner :: else fi
+}
+inline letGo(w) {
+	if :: old[w] != NOBODY && holder[old[w]] == N + w -> holder[old[w]] = NOBODY :: else fi;
+	if :: new[w] != NOBODY && holder[new[w]] == N + w -> holder[new[w]] = NOBODY :: else fi;
+	old[w] = NOBODY; new[w] = NOBODY; out[w] = NOBODY; excludes[w] = false; tidy()
+}
+inline forceEnds(w) { letGo(w); forget(first[w]); looked[w] = false; victim[w] = NOBODY; force[w] = DONE }
+inline forceAgain(w) { letGo(w); force[w] = OPEN }	/* lock.errReplaced */
+#ifdef MUT_NEW_BREAKABLE
+#define excludes_(w, f)	(excludes[w] && old[w] == f)
 #else
-#define robJudged(t, i)	rob(t, i)
+#define excludes_(w, f)	(excludes[w] && (old[w] == f || new[w] == f))
 #endif
-inline forceEnds(w) {
-	if :: old[w] != NONE && holder[old[w]] == N + w -> holder[old[w]] = NONE :: else fi;
-	if :: new[w] != NONE && holder[new[w]] == N + w -> holder[new[w]] = NONE :: else fi;
-	old[w] = NONE; new[w] = NONE; out[w] = NONE; forget(judged[w]); victim[w] = NONE;
-	force[w] = F_DONE
-}
-
-proctype forcer(byte who) {
-	byte back;
+#define excluded(f)	(excludes_(0, f) || excludes_(FORCES-1, f))
+proctype breaker(byte w) {
 end:	do
-	:: d_step { force[who] == F_OPEN ->
-		old[who] = path;
-		force[who] = F_TRY;
-		if :: path == NONE -> forceEnds(who) :: else fi }
-	:: d_step { force[who] == F_TRY ->
-		if :: holder[old[who]] == NONE -> holder[old[who]] = N + who; force[who] = F_CHECK
-		   :: else -> force[who] = F_READ
-		fi }
-	:: d_step { force[who] == F_CHECK ->
-		if :: path != old[who] -> holder[old[who]] = NONE; force[who] = F_OPEN
-		   :: else -> force[who] = F_CLEAR
-		fi }
-	:: d_step { force[who] == F_CLEAR ->		/* in place, whoever is named */
-		if :: rec[old[who]].state == HELD -> rec[old[who]].state = FREE; each(clear, old[who]) :: else fi;
-		force[who] = F_UNLOCK }
-
-	:: d_step { force[who] == F_READ ->
-		copy(judged[who], rec[old[who]]);
-		if :: judged[who].state == HELD && (!dead[judged[who].owner] || commandLives(judged[who].owner)) ->
-			victim[who] = judged[who].owner :: else fi;
-		force[who] = F_NEW }
-	:: d_step { force[who] == F_NEW ->
-		new[who] = files; files++;
-		rec[new[who]].state = FREE;
-#ifdef MUT_SAME_GENERATION
-		rec[new[who]].generation = judged[who].generation;
-#else
-		rec[new[who]].generation = judged[who].generation + 1;	/* the holder's may not stand in its file yet */
-#endif
-#ifndef MUT_NEW_UNLOCKED
-		holder[new[who]] = N + who;
-#endif
-		force[who] = F_EXCHANGE }
-	:: d_step { force[who] == F_EXCHANGE ->		/* renameat2(2), RENAME_EXCHANGE */
+	:: d_step { STATE(OPEN) ->	/* lock.reclaimOnce, lock.openExisting */
 		if
-		:: path == NONE -> forceEnds(who)
+		:: path == NOBODY -> forceEnds(w)
 		:: else ->
-			out[who] = path; path = new[who];
-			each(robJudged, out[who]);
-			force[who] = F_VERIFY
+			old[w] = path; force[w] = TRY;
+			if :: !looked[w] -> lookFirst() :: else fi
 		fi }
-	:: d_step { force[who] == F_VERIFY ->
+	:: d_step { STATE(TRY) ->	/* lock.reclaimFile, lock.taker.lockKernel; lock.breakLocked: overrules */
+#ifdef MUT_ANY_HOLD
+		copy(first[w], rec[old[w]]);
+#endif
+		if
+		:: holder[old[w]] == NOBODY -> holder[old[w]] = N + w; force[w] = JUDGE
+		:: holder[old[w]] != NOBODY && sameRecord(first[w], rec[old[w]]) -> force[w] = EXCLUDE
+		:: else -> forceEnds(w)
+		fi }
+	:: d_step { STATE(JUDGE) ->	/* lock.judgeWon, lock.clearRecord */
+		if
+		:: path != old[w] -> forceAgain(w)
+		:: path == old[w] && rec[path].state == HELD && (!living(rec[path]) || sameRecord(first[w], rec[path])) ->
+			judgeVictims(path, false);
+			for (i : 0 .. N-1) {
+				if :: file[i] == path && holds(i) -> cleared[i] = true :: else fi
+			}
+			rec[path].state = FREE;
+			forceEnds(w)
+		:: else -> forceEnds(w)
+		fi }
+	:: d_step { STATE(EXCLUDE) ->	/* lock.lockOutBreakers, lock.isOld; lock.freeFileLike, lock.makeFree */
+		if
+#ifndef MUT_CROSSWISE
+		:: excluded(old[w]) -> forceEnds(w)
+#endif
+		:: else ->
+			if
+			:: path != old[w] || !sameRecord(first[w], rec[old[w]]) -> forceAgain(w)
+			:: else ->
+				excludes[w] = true;
+				create(new[w]);
+				rec[new[w]].generation = rec[old[w]].generation + (rec[old[w]].state == HELD -> 0 : 1);
+				rec[new[w]].state = FREE;
+#ifndef MUT_NEW_UNLOCKED
+				holder[new[w]] = N + w;
+#endif
+				force[w] = EXCHANGE
+			fi
+		fi }
+	:: d_step { STATE(EXCHANGE) ->	/* lock.replace, lock.exchange */
+		if
+		:: path == NOBODY -> forceAgain(w)
+		:: else -> out[w] = path; path = new[w]; force[w] = VERIFY
+		fi }
+	:: d_step { STATE(VERIFY) ->	/* lock.isOld */
 		if
 #ifndef MUT_NO_VERIFY
-		:: out[who] != old[who] || !same(rec[out[who]], judged[who]) -> force[who] = F_BACK
-		:: out[who] == old[who] && same(rec[out[who]], judged[who]) -> force[who] = F_UNLOCK
-#else
-		:: true -> force[who] = F_UNLOCK
+		:: out[w] != old[w] || !sameRecord(first[w], rec[out[w]]) -> force[w] = BACK
 #endif
+		:: else -> judgeVictims(out[w], true); rob(out[w]); forceEnds(w)
 		fi }
-	:: d_step { force[who] == F_BACK ->
-		back = path;
+	:: d_step { STATE(BACK) ->	/* lock.replace, lock.exchange */
 		if
-		:: back == NONE -> skip
+		:: path == NOBODY -> skip
 		:: else ->
-			path = out[who];
-			if :: back == new[who] -> each(unrob, out[who]) :: else -> each(robJudged, back) fi
+			if :: path != new[w] -> judgeVictims(path, false) :: else fi;
+			path = out[w]
 		fi;
-		back = 0;
-		force[who] = F_UNLOCK }
-	:: d_step { force[who] == F_UNLOCK -> forceEnds(who) }
+		forceAgain(w) }
 	od
 }
 #endif
 
+
 /* What a world does that does not care for locks. It stops some day. */
-inline kill(t) {
-	exits(t); killed[t] = true;
-	if :: !forks(t) -> runs[t] = false; forgetAll(t) :: else fi
-}
-inline image(t) {	/* execve(2) of a program that takes locks again, in the same process */
+inline image(t) {	/* execve(2) of a program that takes locks, in the same process */
 	open[t] = false; closed(t); runs[t] = false;
 	forgetAll(t); at[t] = OPEN
 }
 #define MAY(t) \
-	:: d_step { kills < KILLS && at[t] != DONE -> kills++; kill(t) } \
-	:: d_step { kills < KILLS && command[t] == AT_GATE -> kills++; over(t) } \
-	:: d_step { images < IMAGES && mode[t] == SELF && at[t] != DONE -> images++; image(t) }
+	:: d_step { kills > 0 && at[t] != DONE -> \
+		kills--; if :: !forks(t) -> runs[t] = false :: else fi; exits(t) } \
+	:: d_step { kills > 0 && command[t] == AT_GATE -> kills--; over(t) } \
+	:: d_step { images > 0 && (mode[t] == SELF || mode[t] == EXEC) && at[t] != DONE -> images--; image(t) }
+/* A wait may be left with a reason that inspect names: what a dead holder's command left
+   behind keeps the descriptor, or the owner cannot be seen. */
+#define keptByDaemon(u)	(u < N && dead[u] && inherited[u] && (command[u] == OVER || mode[u] == EXEC))
+#define waitsRightly(t)	((at[t] == LOCK && (path == file[t] || path == NOBODY) && keptByDaemon(holder[file[t]])) || \
+	(at[t] == AWAIT && found[t] == FOUND_UNKNOWN))
+#define settled(t)	(at[t] == DONE || waitsRightly(t))
 
 proctype world() {
-	byte kills, images, deletes;
 	do
 	MAY(0)
 	MAY(1)
 	MAY(N-1)
-	:: d_step { deletes < DELETES && path != NONE ->
-		deletes++; reset = true; each(rob, path); path = NONE }
+	:: d_step { deletes > 0 && path != NOBODY && !exchanged ->
+		deletes--; reset = true; top = 0; rob(path); path = NOBODY; tidy() }
 #if FORCES > 0
-	:: d_step { kills < KILLS && force[0] != F_DONE ->
-		kills++;
-		if :: out[0] != NONE -> each(rob, out[0]); reset = true :: else fi;
+	:: d_step { kills > 0 && force[0] != DONE ->
+		kills--;
+		if :: out[0] != NOBODY -> rob(out[0]); reset = true :: else fi;
 		forceEnds(0) }
 #endif
-	:: break
-	od;
-	timeout ->		/* (b), (c): nobody can take a step */
-	stuck = !(at[0] == DONE && at[1] == DONE && at[N-1] == DONE);
-	assert(!stuck)
+	:: d_step { kills + images + deletes > 0 -> kills = 0; images = 0; deletes = 0 }
+	:: timeout ->
+		stuck = !(settled(0) && settled(1) && settled(N-1));
+		assert(!stuck);
+		break
+	od
 }
 
-/* All choices of modes, but for the order, which makes no difference. */
+/* All choices of modes, but for the order where that makes no difference. */
 #ifdef FOREIGN
 #define least(t)	(t == 0 || t == N-1 -> 0 : mode[t-1])
 #else
@@ -504,15 +579,16 @@ init {
 	atomic {
 		for (t : 0 .. N-1) {
 			mode[t] = least(t);
-			do :: mode[t] < MODES-1 -> mode[t]++ :: break od
+			do :: (MODES >> mode[t]) > 1 -> mode[t]++ :: (MODES >> mode[t]) & 1 -> break od
 		}
 		for (t : 0 .. N-1) {
 			run taker(t);
 			run child(t)
 		}
 #if FORCES > 0
-		for (t : 0 .. FORCES-1) { run forcer(t) }
+		for (t : 0 .. FORCES-1) { run breaker(t) }
 #endif
-		run world()
+		run world();
+		t = 0
 	}
 }

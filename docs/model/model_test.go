@@ -1,0 +1,222 @@
+// Package model checks the model of the protocol with Spin. See README.md.
+package model
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"xlock/internal/testenv"
+)
+
+const modelFile = "xlock.pml"
+
+// A run is the model with some disturbances, or with a mutation.
+type run struct {
+	name     string
+	switches string
+	violates string // the property; empty if all must hold
+}
+
+var configurations = []run{
+	{name: "calm", switches: "CLOSES DAEMONS UNLOCKS"},
+	{name: "kills and images", switches: "KILLS=2 IMAGES=1 CLOSES DAEMONS"},
+	{name: "another namespace", switches: "FOREIGN KILLS=2 IMAGES=1 DAEMONS"},
+	{name: "a deletion and a kill", switches: "DELETES=1 KILLS=1 CLOSES DAEMONS"},
+	{name: "a deletion and an image", switches: "DELETES=1 IMAGES=1 CLOSES"},
+	{name: "a force and a kill", switches: "FORCES=1 KILLS=1 CLOSES DAEMONS"},
+	{name: "a force and unlocking", switches: "FORCES=1 UNLOCKS CLOSES"},
+	{name: "a force and a deletion", switches: "FORCES=1 DELETES=1 CLOSES MODES=5"},
+	{name: "two forces", switches: "FORCES=2 MODES=5"},
+}
+
+var mutations = []run{
+	{"MUT_NO_RECHECK", "DELETES=1", "lostForNothing"},
+	{"MUT_NO_LAST_LOOK", "DELETES=1", "overlap"},
+	{"MUT_UNGUARDED", "", "staleToken"},
+	{"MUT_OWNER_ONLY", "KILLS=1", "overlap"},
+	{"MUT_LATE_RECORD", "KILLS=1", "staleToken"},
+	{"MUT_SELF_HELD", "IMAGES=1", "refusedForItself"},
+	{"MUT_KEEPS", "IMAGES=1", "stuck"},
+	{"MUT_DEAF", "KILLS=1 CLOSES", "stuck"},
+	{"MUT_STAYS", "FORCES=1 KILLS=1 DAEMONS", "stuck"},
+	{"MUT_WITNESS", "KILLS=1 FOREIGN", "overlap"},
+	{"MUT_UNLOCKS_FIRST", "FOREIGN", "lostForNothing"},
+	{"MUT_BLIND", "FORCES=1 UNLOCKS", "overlap"},
+	{"MUT_NO_UNLOCK", "DAEMONS", "stuck"},
+	{"MUT_NO_VERIFY", "FORCES=1", "wrongVictim"},
+	{"MUT_NEW_UNLOCKED", "FORCES=1", "overlap"},
+	{"MUT_ANY_HOLD", "FORCES=1 CLOSES", "wrongVictim"},
+	{"MUT_CROSSWISE", "FORCES=2 MODES=5", "lostForNothing"},
+	{"MUT_LOOKS_FIRST", "FORCES=1", "wrongVictim"},
+	{"MUT_NUMBER_ALONE", "FORCES=1 DELETES=1 MODES=5", "wrongVictim"},
+	{"MUT_NEW_BREAKABLE", "FORCES=2 MODES=5", "lostForNothing"},
+	{"MUT_NO_RELOCK", "FORCES=1 UNLOCKS", "lostForNothing"},
+}
+
+func TestConfigurations(t *testing.T) {
+	for _, r := range configurations {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			out := search(t, "-O1", r.switches)
+			// Spin says so of each limit that it has met.
+			if !strings.Contains(out, "errors: 0\n") || strings.Contains(out, "Search not completed") ||
+				strings.Contains(out, "search depth too small") {
+				t.Errorf("the search has found an error or is not complete:\n%s", out)
+			}
+		})
+	}
+}
+
+func TestMutations(t *testing.T) {
+	for _, r := range mutations {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			out := search(t, "-O0", r.name+" "+r.switches)
+			if want := "assertion violated  !(" + r.violates + ")"; !strings.Contains(out, want) {
+				t.Errorf("not %q:\n%s", want, out)
+			}
+		})
+	}
+}
+
+// TestEveryMutationIsTried holds the table against the model.
+func TestEveryMutationIsTried(t *testing.T) {
+	tried := make(map[string]bool)
+	for _, r := range mutations {
+		tried[r.name] = true
+	}
+	inModel := make(map[string]bool)
+	for _, name := range regexp.MustCompile(`\bMUT_[A-Z_]+`).FindAllString(code(t), -1) {
+		inModel[name] = true
+		if !tried[name] {
+			t.Errorf("no test tries %s", name)
+		}
+	}
+	for name := range tried {
+		if !inModel[name] {
+			t.Errorf("the model has no %s", name)
+		}
+	}
+}
+
+// search looks through all states of the model and returns what Spin reports. Where
+// it soon ends, more time goes into the compiler's optimizations than they save.
+func search(t *testing.T, optimization, switches string) string {
+	t.Helper()
+	testenv.Need(t, "spin", "gcc")
+	dir := t.TempDir()
+	model, err := filepath.Abs(modelFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var defines []string
+	for _, name := range strings.Fields(switches) {
+		defines = append(defines, "-D"+name)
+	}
+	command(t, dir, "spin", append(defines, "-a", model)...)
+	command(t, dir, "gcc", optimization, "-w", "-DSAFETY", "-DVECTORSZ=512", "-DMEMLIM=1800", "-o", "pan", "pan.c")
+	return command(t, dir, filepath.Join(dir, "pan"), "-m10000", "-n")
+}
+
+func command(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	return string(out)
+}
+
+// TestNamesExist looks for everything that the model's comments name.
+func TestNamesExist(t *testing.T) {
+	names := regexp.MustCompile(`\b(?:lock|flock|supervise)(?:\.[A-Za-z]+)+`).FindAllString(strings.Join(comments(t), "\n"), -1)
+	if len(names) < 40 {
+		t.Errorf("the model names no more than %d functions", len(names))
+	}
+	declared := make(map[string]bool)
+	for _, name := range []string{"lock", "flock", "supervise"} {
+		declare(t, declared, name)
+	}
+	for _, name := range names {
+		if !declared[name] {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
+
+var comment = regexp.MustCompile(`(?s)/\*.*?\*/`)
+
+func comments(t *testing.T) []string { return comment.FindAllString(text(t), -1) }
+
+func code(t *testing.T) string { return comment.ReplaceAllString(text(t), "") }
+
+func text(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(modelFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// declare notes what a package declares, on whatever system.
+func declare(t *testing.T, declared map[string]bool, name string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(testenv.Root(), "internal", name, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			for _, n := range namesOf(d) {
+				declared[name+"."+n] = true
+			}
+		}
+	}
+}
+
+func namesOf(d ast.Decl) (names []string) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		return []string{receiver(d) + d.Name.Name}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				names = append(names, s.Name.Name)
+			case *ast.ValueSpec:
+				for _, n := range s.Names {
+					names = append(names, n.Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+func receiver(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return ""
+	}
+	typ := d.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	return typ.(*ast.Ident).Name + "."
+}
