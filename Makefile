@@ -30,6 +30,10 @@ demo: all ## install xlock into ./bin and show its main job on a real lock
 test: ## run all tests, with the race detector; fetches what it lacks where it can
 	scripts/test
 
+.PHONY: model
+model: ## check the model of the protocol, with Spin (part of test)
+	XLOCK_TEST_STRICT=1 $(GO) test -v ./docs/model
+
 .PHONY: check
 check: lint test ## everything that must hold before a change goes in
 
@@ -38,7 +42,7 @@ lint: format vet staticcheck modules modern cross ## all of check but the tests
 
 .PHONY: format
 format:
-	@unformatted=$$($(TOOL) gofumpt -l cmd internal testdata) && \
+	@unformatted=$$($(TOOL) gofumpt -l cmd docs internal testdata) && \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofumpt: $$unformatted" >&2; exit 1; fi
 
 .PHONY: vet

@@ -51,7 +51,7 @@ var mutations = []run{
 	{"MUT_BLIND", "FORCES=1 UNLOCKS", "overlap"},
 	{"MUT_NO_UNLOCK", "DAEMONS", "stuck"},
 	{"MUT_NO_VERIFY", "FORCES=1", "wrongVictim"},
-	{"MUT_NEW_UNLOCKED", "FORCES=1", "overlap"},
+	{"MUT_NEW_UNLOCKED", "FORCES=1", "lostForNothing"},
 	{"MUT_ANY_HOLD", "FORCES=1 CLOSES", "wrongVictim"},
 	{"MUT_CROSSWISE", "FORCES=2 MODES=5", "lostForNothing"},
 	{"MUT_LOOKS_FIRST", "FORCES=1", "wrongVictim"},

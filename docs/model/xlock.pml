@@ -7,6 +7,8 @@
  * with a package, as in lock.taker.takeFile, names the Go functions that a step
  * stands for; a test looks whether they exist.
  *
+ * What the model does and the code does not yet is in README.md.
+ *
  * MODES are the bits of the modes below that take part. What is disturbed: KILLS, IMAGES
  * and DELETES (at most that many), FORCES (that many), and the switches CLOSES,
  * DAEMONS, UNLOCKS (what a command may do to the descriptor that it has) and
@@ -285,7 +287,7 @@ end:	do
 		reopen(me) }		/* lock.lockUnlessReplaced */
 #endif
 
-	:: d_step { IS(WON) ->		/* lock.judgeWon: pathNames, readOurs, judgeLocked */
+	:: d_step { IS(WON) ->		/* lock.judgeWon, lock.pathNames, lock.readOurs */
 #ifndef MUT_UNGUARDED
 		found[me] = judgementLocked(me, record_); copy(seen[me], record_);
 #endif
@@ -366,7 +368,7 @@ end:	do
 		runs[me] = false;
 		at[me] = REWRITE }
 
-	:: d_step { IS(REWRITE) && GRANTED ->	/* lock.Lock.Release, lock.Lock.rewrite: pathNames, readContent, sameHold */
+	:: d_step { IS(REWRITE) && GRANTED ->	/* lock.Lock.Release, lock.Lock.rewrite, lock.Record.sameHold */
 #ifndef MUT_NO_RELOCK
 		if :: kernel == NOBODY && path == file[me] -> kernel = me :: else fi;
 #endif
@@ -465,7 +467,7 @@ end:	do
 			old[w] = path; force[w] = TRY;
 			if :: !looked[w] -> lookFirst() :: else fi
 		fi }
-	:: d_step { STATE(TRY) ->	/* lock.reclaimFile, lock.taker.lockKernel; lock.breakLocked: overrules */
+	:: d_step { STATE(TRY) ->	/* lock.reclaimFile, lock.taker.lockKernel, lock.breakLocked, lock.ReclaimOptions.overrules */
 #ifdef MUT_ANY_HOLD
 		copy(first[w], rec[old[w]]);
 #endif
