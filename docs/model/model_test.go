@@ -32,32 +32,32 @@ var configurations = []run{
 	{name: "a deletion and an image", switches: "DELETES=1 IMAGES=1 CLOSES"},
 	{name: "a force and a kill", switches: "FORCES=1 KILLS=1 CLOSES DAEMONS"},
 	{name: "a force and unlocking", switches: "FORCES=1 UNLOCKS CLOSES"},
-	{name: "a force and a deletion", switches: "FORCES=1 DELETES=1 CLOSES MODES=5"},
-	{name: "two forces", switches: "FORCES=2 MODES=5"},
+	{name: "a force and a deletion", switches: "FORCES=1 DELETES=1 MODES=1"},
+	{name: "two forces", switches: "FORCES=2 MODES=1"},
 }
 
 var mutations = []run{
-	{"MUT_NO_RECHECK", "DELETES=1", "lostForNothing"},
-	{"MUT_NO_LAST_LOOK", "DELETES=1", "overlap"},
-	{"MUT_UNGUARDED", "", "staleToken"},
-	{"MUT_OWNER_ONLY", "KILLS=1", "overlap"},
-	{"MUT_LATE_RECORD", "KILLS=1", "staleToken"},
-	{"MUT_SELF_HELD", "IMAGES=1", "refusedForItself"},
-	{"MUT_KEEPS", "IMAGES=1", "stuck"},
-	{"MUT_DEAF", "KILLS=1 CLOSES", "stuck"},
-	{"MUT_STAYS", "FORCES=1 KILLS=1 DAEMONS", "stuck"},
-	{"MUT_WITNESS", "KILLS=1 FOREIGN", "overlap"},
-	{"MUT_UNLOCKS_FIRST", "FOREIGN", "lostForNothing"},
-	{"MUT_BLIND", "FORCES=1 UNLOCKS", "overlap"},
-	{"MUT_NO_UNLOCK", "DAEMONS", "stuck"},
-	{"MUT_NO_VERIFY", "FORCES=1", "wrongVictim"},
-	{"MUT_NEW_UNLOCKED", "FORCES=1", "lostForNothing"},
-	{"MUT_ANY_HOLD", "FORCES=1 CLOSES", "wrongVictim"},
-	{"MUT_CROSSWISE", "FORCES=2 MODES=5", "lostForNothing"},
-	{"MUT_LOOKS_FIRST", "FORCES=1", "wrongVictim"},
-	{"MUT_NUMBER_ALONE", "FORCES=1 DELETES=1 MODES=5", "wrongVictim"},
-	{"MUT_NEW_BREAKABLE", "FORCES=2 MODES=5", "lostForNothing"},
-	{"MUT_NO_RELOCK", "FORCES=1 UNLOCKS", "lostForNothing"},
+	{"NO_RECHECK", "DELETES=1", "lostForNothing"},
+	{"NO_LAST_LOOK", "DELETES=1", "overlap"},
+	{"UNGUARDED", "", "staleToken"},
+	{"OWNER_ONLY", "KILLS=1", "overlap"},
+	{"LATE_RECORD", "KILLS=1", "overlap"},
+	{"SELF_HELD", "IMAGES=1", "refusedForItself"},
+	{"KEEPS", "IMAGES=1", "stuck"},
+	{"DEAF", "KILLS=1 CLOSES", "stuck"},
+	{"STAYS", "FORCES=1 KILLS=1 DAEMONS", "stuck"},
+	{"WITNESS", "KILLS=1 FOREIGN", "overlap"},
+	{"UNLOCKS_FIRST", "FOREIGN", "lostForNothing"},
+	{"BLIND", "FORCES=1 UNLOCKS", "overlap"},
+	{"NO_UNLOCK", "DAEMONS", "stuck"},
+	{"NO_VERIFY", "FORCES=1", "wrongVictim"},
+	{"NEW_UNLOCKED", "FORCES=1", "lostForNothing"},
+	{"ANY_HOLD", "FORCES=1 CLOSES", "wrongVictim"},
+	{"CROSSWISE", "FORCES=2 MODES=1", "lostForNothing"},
+	{"LOOKS_FIRST", "FORCES=1", "wrongVictim"},
+	{"NUMBER_ALONE", "FORCES=1 DELETES=1 MODES=1", "wrongVictim"},
+	{"NEW_BREAKABLE", "FORCES=2 MODES=1", "lostForNothing"},
+	{"NO_RELOCK", "FORCES=1 UNLOCKS", "lostForNothing"},
 }
 
 func TestConfigurations(t *testing.T) {
@@ -78,7 +78,7 @@ func TestMutations(t *testing.T) {
 	for _, r := range mutations {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			out := search(t, "-O0", r.name+" "+r.switches)
+			out := search(t, "-O0", "MUT="+r.name+" "+r.switches)
 			if want := "assertion violated  !(" + r.violates + ")"; !strings.Contains(out, want) {
 				t.Errorf("not %q:\n%s", want, out)
 			}
@@ -93,10 +93,10 @@ func TestEveryMutationIsTried(t *testing.T) {
 		tried[r.name] = true
 	}
 	inModel := make(map[string]bool)
-	for _, name := range regexp.MustCompile(`\bMUT_[A-Z_]+`).FindAllString(code(t), -1) {
-		inModel[name] = true
-		if !tried[name] {
-			t.Errorf("no test tries %s", name)
+	for _, use := range regexp.MustCompile(`\bis\(([A-Z_]+)\)`).FindAllStringSubmatch(code(t), -1) {
+		inModel[use[1]] = true
+		if !tried[use[1]] {
+			t.Errorf("no test tries %s", use[1])
 		}
 	}
 	for name := range tried {

@@ -12,31 +12,36 @@
  * MODES are the bits of the modes below that take part. What is disturbed: KILLS, IMAGES
  * and DELETES (at most that many), FORCES (that many), and the switches CLOSES,
  * DAEMONS, UNLOCKS (what a command may do to the descriptor that it has) and
- * FOREIGN (the last taker is in a PID namespace of its own). MUT_... are mutations.
+ * FOREIGN (the last taker is in a PID namespace of its own).
+ * MUT is a mutation. With MODES all default to none.
  */
 
-#ifndef N
 #define N 3
-#endif
 #ifndef MODES
 #define MODES	31
 #endif
 #ifndef KILLS
-#define KILLS 0
+#define KILLS	0
 #endif
 #ifndef IMAGES
-#define IMAGES 0
+#define IMAGES	0
 #endif
 #ifndef DELETES
-#define DELETES 0
+#define DELETES	0
 #endif
 #ifndef FORCES
-#define FORCES 0
+#define FORCES	0
 #endif
-#ifndef FILES
 #define FILES	(1 + DELETES + 2 * FORCES)
-#endif
 #define NOBODY	15	/* no process, no file */
+
+#ifndef MUT
+#define MUT	NOTHING
+#endif
+mtype = { NOTHING, NO_RECHECK, NO_LAST_LOOK, UNGUARDED, OWNER_ONLY, LATE_RECORD, SELF_HELD, KEEPS, DEAF,
+	STAYS, WITNESS, UNLOCKS_FIRST, BLIND, NO_UNLOCK, NO_VERIFY, NEW_UNLOCKED, ANY_HOLD, CROSSWISE,
+	LOOKS_FIRST, NUMBER_ALONE, NEW_BREAKABLE, NO_RELOCK };
+#define is(m)	(MUT == m)
 
 /* What a taker is. */
 #define FORK	0	/* xlock run: a wrapper, and a command that has the descriptor */
@@ -58,11 +63,8 @@ mtype = { NONE, AT_GATE, RUNNING, OVER };
 
 typedef record { mtype state = EMPTY; byte owner = NOBODY; byte generation }
 #define sameHold(a, b)	(a.state == b.state && a.generation == b.generation && a.owner == b.owner)
-#ifdef MUT_NUMBER_ALONE
-#define sameRecord(a, b)	(a.state == b.state && a.generation == b.generation)
-#else
-#define sameRecord(a, b)	sameHold(a, b)
-#endif
+#define sameRecord(a, b)	(a.state == b.state && a.generation == b.generation && \
+	(a.owner == b.owner || is(NUMBER_ALONE)))
 #define copy(to, from)	to.state = from.state; to.owner = from.owner; to.generation = from.generation
 #define forget(r)	r.state = EMPTY; r.owner = NOBODY; r.generation = 0
 
@@ -122,31 +124,17 @@ hidden byte i;
 #else
 #define unseen(me, u)	false
 #endif
-#ifdef MUT_SELF_HELD
-#define gone(me, u)	dead[u]
-#else
-#define gone(me, u)	(dead[u] || (u) == (me))
-#endif
+#define gone(me, u)	(dead[u] || ((u) == (me) && !is(SELF_HELD)))
 #define commandLives(u)	(command[u] == AT_GATE || command[u] == RUNNING)
-#ifdef MUT_OWNER_ONLY
-#define outlived(u)	false
-#else
-#define outlived(u)	commandLives(u)
-#endif
 #define judgement(me, r) \
 	(r.state != HELD -> FOUND_FREE : \
 	(unseen(me, r.owner) -> FOUND_UNKNOWN : \
 	(!gone(me, r.owner) -> FOUND_OWNER : \
-	(outlived(r.owner) -> FOUND_COMMAND : FOUND_FREE))))
+	(commandLives(r.owner) && !is(OWNER_ONLY) -> FOUND_COMMAND : FOUND_FREE))))
 
 /* lock.scene.judgeLocked: the kernel's grant is a witness about an owner that is not seen. */
-#ifdef MUT_WITNESS
-#define settles(u)	true
-#else
-#define settles(u)	inherits(u)
-#endif
 #define judgementLocked(me, r) \
-	((judgement(me, r) == FOUND_UNKNOWN && settles(r.owner)) -> FOUND_FREE : judgement(me, r))
+	((judgement(me, r) == FOUND_UNKNOWN && (inherits(r.owner) || is(WITNESS))) -> FOUND_FREE : judgement(me, r))
 
 /* A command begins to run. Nobody runs beside it, but for what a person did to one of the two. */
 inline begin(t) {
@@ -163,13 +151,8 @@ inline begin(t) {
 
 /* t has looked at the path for the last time, and its hold is not over; or it will look. */
 #define holds(t) (runs[t] || passed[t] || at[t] == RUN || at[t] == WAIT || at[t] == REWRITE || \
-	at[t] == CLEAR || (at[t] == WRITE && WRITES_LAST))
+	at[t] == CLEAR || (at[t] == WRITE && is(LOOKS_FIRST)))
 #define willLook(t)	(at[t] == START || at[t] == WRITE || at[t] == LOOK)
-#ifdef MUT_LOOKS_FIRST
-#define WRITES_LAST	true
-#else
-#define WRITES_LAST	false
-#endif
 inline rob(f) {
 	for (i : 0 .. N-1) {
 		if :: file[i] == f && (holds(i) || willLook(i)) -> robbed[i] = true :: else fi
@@ -221,47 +204,16 @@ inline create(f) {
 	f = i
 }
 
-#ifdef MUT_UNGUARDED
-#define FIRST	OPEN	/* judge again, then lock */
-#else
-#define FIRST	LOCK
-#endif
+#define FIRST	(is(UNGUARDED) -> OPEN : LOCK)
 /* The record is written, then the path is looked at, then the command runs. */
-#if defined(MUT_LATE_RECORD)
-#define AFTER_START	LOOK
-#define AFTER_LOOK	RUN
-#define AFTER_RUN	(forks(me) -> WRITE : WAIT)
-#define AFTER_WRITE	WAIT
-#elif defined(MUT_LOOKS_FIRST)
-#define AFTER_START	LOOK
-#define AFTER_LOOK	WRITE
-#define AFTER_WRITE	RUN
-#elif defined(MUT_NO_LAST_LOOK)
-#define AFTER_START	WRITE
-#define AFTER_WRITE	RUN
-#else
-#define AFTER_START	WRITE
-#define AFTER_WRITE	LOOK
-#endif
-#ifdef MUT_LOOKS_FIRST
-#define AFTER_CANCEL	RELEASE
-#define AFTER_WON	WRITE
-#else
-#define AFTER_CANCEL	REWRITE
-#define AFTER_WON	AFTER_START
-#endif
-#ifndef AFTER_LOOK
-#define AFTER_LOOK	RUN
-#endif
-#ifndef AFTER_RUN
-#define AFTER_RUN	WAIT
-#endif
+#define AFTER_WON	(forks(me) -> START : (is(LOOKS_FIRST) -> WRITE : AFTER_START))
+#define AFTER_START	((is(LATE_RECORD) && forks(me)) || is(LOOKS_FIRST) -> LOOK : WRITE)
+#define AFTER_WRITE	(is(LATE_RECORD) && forks(me) -> WAIT : (is(LOOKS_FIRST) || is(NO_LAST_LOOK) -> RUN : LOOK))
+#define AFTER_LOOK	(is(LOOKS_FIRST) -> WRITE : RUN)
+#define AFTER_RUN	(is(LATE_RECORD) -> WRITE : WAIT)
+#define AFTER_CANCEL	(is(LOOKS_FIRST) -> RELEASE : REWRITE)
 /* The command may have given back the kernel lock: it is taken again, and who only looks is awaited. */
-#ifdef MUT_NO_RELOCK
-#define GRANTED	true
-#else
-#define GRANTED	(kernel == me || kernel == NOBODY || path != file[me] || !mineIn(record_))
-#endif
+#define GRANTED	(kernel == me || kernel == NOBODY || path != file[me] || !mineIn(record_) || is(NO_RELOCK))
 #define mineIn(r)	(r.state == HELD && r.owner == me && r.generation == mine[me])
 #define IS(x)	(at[me] == x)
 #define record_	rec[file[me]]
@@ -274,72 +226,48 @@ end:	do
 				/* lock.taker.take, lock.openToLock, lock.reclaimOnce */
 		if :: path == NOBODY -> create(path) :: else fi;
 		file[me] = path; open[me] = true;
-#ifdef MUT_UNGUARDED
-		found[me] = judgement(me, record_); copy(seen[me], record_);
-#endif
+		if :: is(UNGUARDED) -> found[me] = judgement(me, record_); copy(seen[me], record_) :: else fi;
 		at[me] = LOCK }
 
 	:: d_step { IS(LOCK) && kernel == NOBODY ->	/* lock.taker.lockKernel, flock.TryLock, flock.Lock */
 		kernel = me; at[me] = WON }
 	:: d_step { IS(LOCK) && kernel != NOBODY && mode[me] == RECLAIM -> exits(me) }
-#ifndef MUT_STAYS
-	:: d_step { IS(LOCK) && path != file[me] && path != NOBODY && mode[me] != RECLAIM ->
+	:: d_step { IS(LOCK) && path != file[me] && path != NOBODY && mode[me] != RECLAIM && !is(STAYS) ->
 		reopen(me) }		/* lock.lockUnlessReplaced */
-#endif
 
 	:: d_step { IS(WON) ->		/* lock.judgeWon, lock.pathNames, lock.readOurs */
-#ifndef MUT_UNGUARDED
-		found[me] = judgementLocked(me, record_); copy(seen[me], record_);
-#endif
+		if :: !is(UNGUARDED) -> found[me] = judgementLocked(me, record_); copy(seen[me], record_) :: else fi;
 		refusedForItself = found[me] == FOUND_OWNER && seen[me].owner == me;
 		assert(!refusedForItself);		/* lock.DeadlockError */
 		if
-#ifndef MUT_NO_RECHECK
-		:: path != file[me] -> reopen(me)
-		:: path == file[me] && mode[me] == RECLAIM ->
-#else
-		:: mode[me] == RECLAIM ->
-#endif
-			if :: found[me] == FOUND_FREE && record_.state == HELD -> record_.state = FREE :: else fi;
-			exits(me)			/* lock.clearRecord */
-#ifndef MUT_NO_RECHECK
-		:: path == file[me] && mode[me] != RECLAIM ->
-#else
-		:: mode[me] != RECLAIM ->
-#endif
+		:: path != file[me] && !is(NO_RECHECK) -> reopen(me)
+		:: else ->
 			if
-			:: found[me] == FOUND_FREE ->	/* lock.hold, lock.taker.record */
+			:: mode[me] == RECLAIM ->	/* lock.reclaimFile, lock.clearRecord */
+				if :: found[me] == FOUND_FREE && record_.state == HELD -> record_.state = FREE :: else fi;
+				exits(me)
+			:: mode[me] != RECLAIM && found[me] == FOUND_FREE ->	/* lock.hold, lock.taker.record */
 				mine[me] = seen[me].generation + 1;
-				at[me] = (forks(me) -> START : AFTER_WON);
+				at[me] = AFTER_WON;
 				forget(seen[me])
-			:: else ->			/* lock.taker.takeFile: flock.Unlock */
-#ifndef MUT_KEEPS
-				kernel = NOBODY;
-#endif
+			:: else ->			/* lock.taker.takeFile, flock.Unlock */
+				if :: !is(KEEPS) -> kernel = NOBODY :: else fi;
 				at[me] = AWAIT
 			fi
 		fi }
 
-	:: d_step { IS(AWAIT) && (path != file[me] || !sameHold(record_, seen[me])
-#ifndef MUT_DEAF
-		|| judgement(me, record_) != found[me]
-#endif
-		) ->				/* lock.taker.awaitRecord, lock.taker.changed, lock.awaitEnd */
+	:: d_step { IS(AWAIT) && (path != file[me] || !sameHold(record_, seen[me]) ||
+			(judgement(me, record_) != found[me] && !is(DEAF))) ->
+				/* lock.taker.awaitRecord, lock.taker.changed, lock.awaitEnd */
 		forget(seen[me]); found[me] = FOUND_FREE;
-#ifdef MUT_KEEPS
 		at[me] = (kernel == me -> WON : FIRST) }
-#else
-		at[me] = FIRST }
-#endif
 
 	:: d_step { IS(START) ->		/* supervise.Command.Start, supervise.forkAtGate */
 		command[me] = AT_GATE; inherited[me] = true;	/* until its execve(2) also with -o */
 		at[me] = AFTER_START }
 	:: d_step { IS(WRITE) ->		/* lock.Lock.Started, lock.hold: lock.Lock.write */
 		record_.state = HELD; record_.owner = me; record_.generation = mine[me];
-#ifdef MUT_NO_LAST_LOOK
-		robbed[me] = false;
-#endif
+		if :: is(NO_LAST_LOOK) -> robbed[me] = false :: else fi;
 		at[me] = AFTER_WRITE }
 	:: d_step { IS(LOOK) ->			/* lock.pathNames; lock.ErrLost */
 		if
@@ -369,14 +297,10 @@ end:	do
 		at[me] = REWRITE }
 
 	:: d_step { IS(REWRITE) && GRANTED ->	/* lock.Lock.Release, lock.Lock.rewrite, lock.Record.sameHold */
-#ifndef MUT_NO_RELOCK
-		if :: kernel == NOBODY && path == file[me] -> kernel = me :: else fi;
-#endif
-#ifdef MUT_BLIND
-		at[me] = CLEAR;
-#else
+		if :: kernel == NOBODY && path == file[me] && !is(NO_RELOCK) -> kernel = me :: else fi;
 		if
-		:: path == file[me] && mineIn(record_) ->
+		:: is(BLIND) -> at[me] = CLEAR
+		:: !is(BLIND) && path == file[me] && mineIn(record_) ->
 			untold = robbed[me] || cleared[me];
 			assert(!untold);
 			at[me] = CLEAR
@@ -385,17 +309,10 @@ end:	do
 			assert(!lostForNothing);
 			at[me] = RELEASE
 		fi;
-#endif
-#ifdef MUT_UNLOCKS_FIRST
-		if :: kernel == me -> kernel = NOBODY :: else fi
-#endif
-		}
+		if :: is(UNLOCKS_FIRST) && kernel == me -> kernel = NOBODY :: else fi }
 	:: d_step { IS(CLEAR) -> record_.state = FREE; at[me] = RELEASE }	/* lock.Record.writeTo */
 	:: d_step { IS(RELEASE) ->	/* flock.Unlock, for all who have the description */
-#ifndef MUT_NO_UNLOCK
-		if :: kernel == me -> kernel = NOBODY :: else fi;
-		inherited[me] = false;
-#endif
+		if :: !is(NO_UNLOCK) -> kernel = (kernel == me -> NOBODY : kernel); inherited[me] = false :: else fi;
 		command[me] = NONE;
 		exits(me) }
 	od
@@ -452,11 +369,7 @@ inline letGo(w) {
 }
 inline forceEnds(w) { letGo(w); forget(first[w]); looked[w] = false; victim[w] = NOBODY; force[w] = DONE }
 inline forceAgain(w) { letGo(w); force[w] = OPEN }	/* lock.errReplaced */
-#ifdef MUT_NEW_BREAKABLE
-#define excludes_(w, f)	(excludes[w] && old[w] == f)
-#else
-#define excludes_(w, f)	(excludes[w] && (old[w] == f || new[w] == f))
-#endif
+#define excludes_(w, f)	(excludes[w] && (old[w] == f || (new[w] == f && !is(NEW_BREAKABLE))))
 #define excluded(f)	(excludes_(0, f) || excludes_(FORCES-1, f))
 proctype breaker(byte w) {
 end:	do
@@ -468,9 +381,7 @@ end:	do
 			if :: !looked[w] -> lookFirst() :: else fi
 		fi }
 	:: d_step { STATE(TRY) ->	/* lock.reclaimFile, lock.taker.lockKernel, lock.breakLocked, lock.ReclaimOptions.overrules */
-#ifdef MUT_ANY_HOLD
-		copy(first[w], rec[old[w]]);
-#endif
+		if :: is(ANY_HOLD) -> copy(first[w], rec[old[w]]) :: else fi;
 		if
 		:: holder[old[w]] == NOBODY -> holder[old[w]] = N + w; force[w] = JUDGE
 		:: holder[old[w]] != NOBODY && sameRecord(first[w], rec[old[w]]) -> force[w] = EXCLUDE
@@ -490,9 +401,7 @@ end:	do
 		fi }
 	:: d_step { STATE(EXCLUDE) ->	/* lock.lockOutBreakers, lock.isOld; lock.freeFileLike, lock.makeFree */
 		if
-#ifndef MUT_CROSSWISE
-		:: excluded(old[w]) -> forceEnds(w)
-#endif
+		:: excluded(old[w]) && !is(CROSSWISE) -> forceEnds(w)
 		:: else ->
 			if
 			:: path != old[w] || !sameRecord(first[w], rec[old[w]]) -> forceAgain(w)
@@ -501,9 +410,7 @@ end:	do
 				create(new[w]);
 				rec[new[w]].generation = rec[old[w]].generation + (rec[old[w]].state == HELD -> 0 : 1);
 				rec[new[w]].state = FREE;
-#ifndef MUT_NEW_UNLOCKED
-				holder[new[w]] = N + w;
-#endif
+				holder[new[w]] = (is(NEW_UNLOCKED) -> NOBODY : N + w);
 				force[w] = EXCHANGE
 			fi
 		fi }
@@ -514,9 +421,7 @@ end:	do
 		fi }
 	:: d_step { STATE(VERIFY) ->	/* lock.isOld */
 		if
-#ifndef MUT_NO_VERIFY
-		:: out[w] != old[w] || !sameRecord(first[w], rec[out[w]]) -> force[w] = BACK
-#endif
+		:: (out[w] != old[w] || !sameRecord(first[w], rec[out[w]])) && !is(NO_VERIFY) -> force[w] = BACK
 		:: else -> judgeVictims(out[w], true); rob(out[w]); forceEnds(w)
 		fi }
 	:: d_step { STATE(BACK) ->	/* lock.replace, lock.exchange */
