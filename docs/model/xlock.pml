@@ -7,7 +7,6 @@
  * with a package, as in lock.taker.takeFile, names the Go functions that a step
  * stands for; a test looks whether they exist.
  *
- * What the model does and the code does not yet is in README.md.
  *
  * MODES are the bits of the modes below that take part. What is disturbed: KILLS, IMAGES
  * and DELETES (at most that many), FORCES (that many), and the switches CLOSES,
@@ -233,9 +232,9 @@ end:	do
 		kernel = me; at[me] = WON }
 	:: d_step { IS(LOCK) && kernel != NOBODY && mode[me] == RECLAIM -> exits(me) }
 	:: d_step { IS(LOCK) && path != file[me] && path != NOBODY && mode[me] != RECLAIM && !is(STAYS) ->
-		reopen(me) }		/* lock.lockUnlessReplaced */
+		reopen(me) }		/* lock.taker.lockUnlessReplaced */
 
-	:: d_step { IS(WON) ->		/* lock.judgeWon, lock.pathNames, lock.readOurs */
+	:: d_step { IS(WON) ->		/* lock.taker.judgeWon, lock.pathNames, lock.readOurs */
 		if :: !is(UNGUARDED) -> found[me] = judgementLocked(me, record_); copy(seen[me], record_) :: else fi;
 		refusedForItself = found[me] == FOUND_OWNER && seen[me].owner == me;
 		assert(!refusedForItself);		/* lock.DeadlockError */
@@ -246,7 +245,7 @@ end:	do
 			:: mode[me] == RECLAIM ->	/* lock.reclaimFile, lock.clearRecord */
 				if :: found[me] == FOUND_FREE && record_.state == HELD -> record_.state = FREE :: else fi;
 				exits(me)
-			:: mode[me] != RECLAIM && found[me] == FOUND_FREE ->	/* lock.hold, lock.taker.record */
+			:: mode[me] != RECLAIM && found[me] == FOUND_FREE ->	/* lock.taker.hold, lock.taker.record */
 				mine[me] = seen[me].generation + 1;
 				at[me] = AFTER_WON;
 				forget(seen[me])
@@ -265,7 +264,7 @@ end:	do
 	:: d_step { IS(START) ->		/* supervise.Command.Start, supervise.forkAtGate */
 		command[me] = AT_GATE; inherited[me] = true;	/* until its execve(2) also with -o */
 		at[me] = AFTER_START }
-	:: d_step { IS(WRITE) ->		/* lock.Lock.Started, lock.hold: lock.Lock.write */
+	:: d_step { IS(WRITE) ->		/* lock.Lock.Started, lock.taker.hold: lock.Lock.write */
 		record_.state = HELD; record_.owner = me; record_.generation = mine[me];
 		if :: is(NO_LAST_LOOK) -> robbed[me] = false :: else fi;
 		at[me] = AFTER_WRITE }
@@ -368,7 +367,7 @@ inline letGo(w) {
 	old[w] = NOBODY; new[w] = NOBODY; out[w] = NOBODY; excludes[w] = false; tidy()
 }
 inline forceEnds(w) { letGo(w); forget(first[w]); looked[w] = false; victim[w] = NOBODY; force[w] = DONE }
-inline forceAgain(w) { letGo(w); force[w] = OPEN }	/* lock.errReplaced */
+inline forceAgain(w) { letGo(w); force[w] = OPEN }	/* lock.ErrReplaced */
 #define excludes_(w, f)	(excludes[w] && (old[w] == f || (new[w] == f && !is(NEW_BREAKABLE))))
 #define excluded(f)	(excludes_(0, f) || excludes_(FORCES-1, f))
 proctype breaker(byte w) {
@@ -387,7 +386,7 @@ end:	do
 		:: holder[old[w]] != NOBODY && sameRecord(first[w], rec[old[w]]) -> force[w] = EXCLUDE
 		:: else -> forceEnds(w)
 		fi }
-	:: d_step { STATE(JUDGE) ->	/* lock.judgeWon, lock.clearRecord */
+	:: d_step { STATE(JUDGE) ->	/* lock.taker.judgeWon, lock.clearRecord */
 		if
 		:: path != old[w] -> forceAgain(w)
 		:: path == old[w] && rec[path].state == HELD && (!living(rec[path]) || sameRecord(first[w], rec[path])) ->
