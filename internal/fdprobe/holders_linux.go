@@ -74,7 +74,7 @@ func (s survey) answers() []Holders {
 // its superblock and its inode. The list takes several read(2) and is not of
 // one moment: while others take and release locks a line can come twice.
 func (s survey) addProcLocks() error {
-	text, err := os.ReadFile("/proc/locks")
+	text, err := procfs.ReadFile("/proc/locks")
 	if err != nil {
 		return err
 	}
@@ -127,8 +127,8 @@ func (s *surveyed) add(holder Holder, lock procfs.Lock) {
 // line shows. A mount above the root of a chroot(2) is not listed; there st_dev
 // must do.
 func superblock(f *os.File, info os.FileInfo) procfs.Device {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/thread-self/fdinfo/%d", number(f)))
-	mounts, _ := os.ReadFile("/proc/thread-self/mountinfo")
+	text, _ := procfs.ReadFile(fmt.Sprintf("/proc/thread-self/fdinfo/%d", number(f)))
+	mounts, _ := procfs.ReadFile("/proc/thread-self/mountinfo")
 	id := procfs.ParseFDInfo(string(text)).MountID
 	if mount, ok := procfs.ParseMountInfo(string(mounts), id); ok {
 		return mount.Device
@@ -297,7 +297,7 @@ func lockedDescriptor(dir string, target os.FileInfo, except int) (fd int, ok bo
 
 // locksOf are the locks that a descriptor's description holds.
 func locksOf(dir string, fd int) []procfs.Lock {
-	text, _ := os.ReadFile(filepath.Join(dir, "fdinfo", strconv.Itoa(fd)))
+	text, _ := procfs.ReadFile(filepath.Join(dir, "fdinfo", strconv.Itoa(fd)))
 	return procfs.ParseFDInfo(string(text)).Locks
 }
 

@@ -103,15 +103,13 @@ type Finding struct {
 // Self identifies this process.
 func Self() Process { return self() }
 
-// Of identifies a running process of this PID namespace, as [Self] would from
-// within. The caller must see to it that the number cannot pass to another
-// process meanwhile, as the parent of a child that it has not waited for does.
-// What cannot be read stays empty.
-func Of(pid int) Process {
-	p := self()
-	p.PID = pid
+// Neighbour identifies another running process of the PID namespace of p, which is
+// what [Self] has returned in this process, as Self would from within. The caller
+// must see to it that the number cannot pass to another process meanwhile, as the
+// parent of a child that it has not waited for does. What cannot be read stays empty.
+func (p Process) Neighbour(pid int) Process {
 	s := look(pid)
-	p.Start, p.PidfdID = s.start, s.pidfdID
+	p.PID, p.Start, p.PidfdID = pid, s.start, s.pidfdID
 	return p
 }
 

@@ -17,7 +17,7 @@ import (
 const bootID = "/proc/sys/kernel/random/boot_id"
 
 func unread() error {
-	_, err := os.ReadFile(bootID)
+	_, err := procfs.ReadFile(bootID)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
 		return nil
 	}
@@ -56,7 +56,7 @@ func machineID() string {
 }
 
 func firstLine(path string) string {
-	text, err := os.ReadFile(path)
+	text, err := procfs.ReadFile(path)
 	if err != nil {
 		return ""
 	}
@@ -101,7 +101,7 @@ func look(pid int) sighting {
 		s.thread = pidfdWorks()
 	}
 	if procIsOurs() {
-		s.addProc("/proc/" + strconv.Itoa(pid))
+		s.addProc("/proc/"+strconv.Itoa(pid), err == nil)
 	}
 	// The process may have ended between the first question and the last, and
 	// then /proc shows nothing, which must not be read as hidden.
@@ -124,15 +124,17 @@ func pidfdWorks() bool {
 	return err == nil
 }
 
-// addProc adds what dir, a /proc/PID, tells.
-func (s *sighting) addProc(dir string) {
+// addProc adds what dir, a /proc/PID, tells. isProcess is whether that is no thread
+// for sure.
+func (s *sighting) addProc(dir string, isProcess bool) {
 	stat, err := readStat(dir)
 	if err != nil {
 		return
 	}
 	s.start = stat.Start
-	if status, err := readStatus(dir); err == nil && status.TGID != 0 && status.TGID != stat.PID {
-		s.thread = true
+	if !isProcess {
+		status, err := readStatus(dir)
+		s.thread = s.thread || err == nil && status.TGID != 0 && status.TGID != stat.PID
 	}
 	if stat.Ended() && allThreadsEnded(dir) {
 		s.ended = true
@@ -167,7 +169,7 @@ func procIsOurs() bool {
 }
 
 func readStat(dir string) (procfs.Stat, error) {
-	text, err := os.ReadFile(dir + "/stat")
+	text, err := procfs.ReadFile(dir + "/stat")
 	if err != nil {
 		return procfs.Stat{}, err
 	}
@@ -175,7 +177,7 @@ func readStat(dir string) (procfs.Stat, error) {
 }
 
 func readStatus(dir string) (procfs.Status, error) {
-	text, err := os.ReadFile(dir + "/status")
+	text, err := procfs.ReadFile(dir + "/status")
 	if err != nil {
 		return procfs.Status{}, err
 	}

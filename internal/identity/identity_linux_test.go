@@ -377,7 +377,7 @@ func TestSelfIn(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			self := start(t, test.place...).self()
-			want := identity.Of(self.PID)
+			want := identity.Self().Neighbour(self.PID)
 			want.Machine = machineA
 			if got, want := fieldsOf(t, self), fieldsOf(t, want, test.missing...); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
@@ -410,7 +410,7 @@ func TestContainerWithoutProc(t *testing.T) {
 	needPlaces(t)
 	a := start(t, bareContainer...)
 	self := a.self()
-	outside := identity.Of(a.ask(request{Op: "outer"}).Process.PID)
+	outside := identity.Self().Neighbour(a.ask(request{Op: "outer"}).Process.PID)
 	if self.PID != 1 || self.Start != outside.Start || self.PidfdID != outside.PidfdID {
 		t.Errorf("from within: %+v\nfrom without: %+v", self, outside)
 	}
@@ -477,7 +477,7 @@ func TestSelfOutlastsLeader(t *testing.T) {
 func TestTimeNamespaceShiftsStart(t *testing.T) {
 	needPlaces(t)
 	inside := start(t, laterClock...).self()
-	outside := identity.Of(inside.PID)
+	outside := identity.Self().Neighbour(inside.PID)
 	if inside.Start == outside.Start || inside.TimeNamespace == outside.TimeNamespace {
 		t.Errorf("from within: %+v\nfrom without: %+v", inside, outside)
 	}
@@ -525,7 +525,7 @@ func TestJudgeWhileItEnds(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		p := identity.Of(cmd.Process.Pid)
+		p := identity.Self().Neighbour(cmd.Process.Pid)
 		go cmd.Wait()
 		for got := identity.Word(""); got != identity.ProcessGone; {
 			got = identity.Judge(p, true).Identity

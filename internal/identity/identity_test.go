@@ -49,7 +49,7 @@ type reply struct {
 // ops is what an agent does on request. Systems add their own.
 var ops = map[string]func(request) reply{
 	"self":     func(request) reply { return reply{Process: identity.Self()} },
-	"of":       func(r request) reply { return reply{Process: identity.Of(r.PID)} },
+	"of":       func(r request) reply { return reply{Process: identity.Self().Neighbour(r.PID)} },
 	"judge":    func(r request) reply { return reply{Finding: identity.Judge(r.Process, r.Local)} },
 	"ancestor": func(r request) reply { return reply{Yes: identity.IsAncestor(r.PID)} },
 	"exec": func(request) reply {
@@ -206,7 +206,7 @@ func TestJudgeRealProcesses(t *testing.T) {
 func TestOfIsSelf(t *testing.T) {
 	a := start(t)
 	self := a.self()
-	if of := identity.Of(self.PID); of != self || self.PID != a.cmd.Process.Pid {
+	if of := identity.Self().Neighbour(self.PID); of != self || self.PID != a.cmd.Process.Pid {
 		t.Errorf("from without: %+v\nfrom within:  %+v", of, self)
 	}
 	if mine := identity.Self(); self.Boot != mine.Boot || self.Start == "" || self.PID == mine.PID {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"xlock/internal/procfs"
 )
 
 func see(pid int) (s Sight) {
@@ -21,7 +23,7 @@ func see(pid int) (s Sight) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	s.addStat(dir)
 	s.addStatus(dir)
-	if text, err := os.ReadFile(dir + "/cmdline"); err == nil && len(text) > 0 {
+	if text, err := procfs.ReadFile(dir + "/cmdline"); err == nil && len(text) > 0 {
 		s.CommandLine = strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 	}
 	s.Directory, _ = os.Readlink(dir + "/cwd")
@@ -58,7 +60,7 @@ func (s *Sight) addStatus(dir string) {
 // controlGroup is the path in the one hierarchy of version 2, "0::/path", and
 // empty for the root.
 func controlGroup(dir string) string {
-	text, _ := os.ReadFile(dir + "/cgroup")
+	text, _ := procfs.ReadFile(dir + "/cgroup")
 	for line := range strings.Lines(string(text)) {
 		if path, ok := strings.CutPrefix(line, "0::"); ok {
 			return strings.Trim(path, "/\n")

@@ -306,7 +306,7 @@ func process(t *testing.T) (p identity.Process, end func()) {
 	stdin, err := cmd.StdinPipe()
 	check(t, err)
 	check(t, cmd.Start())
-	p = identity.Of(cmd.Process.Pid)
+	p = identity.Self().Neighbour(cmd.Process.Pid)
 	end = func() {
 		stdin.Close()
 		_ = cmd.Wait()

@@ -43,8 +43,8 @@ func isLocal(f *os.File) bool {
 // fileSystemType is the name of f's file system, or its number (statfs(2)) where
 // the mount is not to be seen.
 func fileSystemType(f *os.File) string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/thread-self/fdinfo/%d", f.Fd()))
-	mounts, _ := os.ReadFile("/proc/thread-self/mountinfo")
+	text, _ := procfs.ReadFile(fmt.Sprintf("/proc/thread-self/fdinfo/%d", f.Fd()))
+	mounts, _ := procfs.ReadFile("/proc/thread-self/mountinfo")
 	if mount, ok := procfs.ParseMountInfo(string(mounts), procfs.ParseFDInfo(string(text)).MountID); ok && mount.Type != "" {
 		return mount.Type
 	}
@@ -57,7 +57,7 @@ func fileSystemType(f *os.File) string {
 
 // protectedRegular is the level of fs.protected_regular, 0 where it is not known.
 func protectedRegular() int {
-	text, _ := os.ReadFile("/proc/sys/fs/protected_regular")
+	text, _ := procfs.ReadFile("/proc/sys/fs/protected_regular")
 	level, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	return level
 }

@@ -28,7 +28,6 @@ import (
 
 	"xlock/internal/fdprobe"
 	"xlock/internal/flock"
-	"xlock/internal/identity"
 )
 
 // Mode is how a holder keeps its hold.
@@ -88,7 +87,7 @@ func (l *Lock) Started(pid int) error {
 		}
 		return l.checkPath()
 	}
-	p := identity.Of(pid)
+	p := l.record.Owner.Neighbour(pid)
 	command := Command{PID: pid, Start: p.Start, PidfdID: p.PidfdID}
 	if l.record.Command != nil {
 		command.Name = l.record.Command.Name

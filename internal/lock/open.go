@@ -167,7 +167,7 @@ func callerWith(f *os.File) (*identity.Process, *Command) {
 	if caller == 0 {
 		return nil, nil
 	}
-	p := identity.Of(caller)
+	p := identity.Self().Neighbour(caller)
 	var command *Command
 	if words := identity.See(caller).CommandLine; len(words) > 0 {
 		command = &Command{Name: filepath.Base(words[0])}

@@ -166,17 +166,17 @@ func parse(text []byte) Content {
 }
 
 func parseLine(line []byte) Content {
+	var r Record
+	if err := json.Unmarshal(line, &r); err == nil && r.complete() {
+		return Content{Kind: Valid, Record: &r}
+	}
 	var version struct {
 		Version int `json:"xlock"`
 	}
 	if json.Unmarshal(line, &version) == nil && version.Version > formatVersion {
 		return Content{Kind: Unreadable, Why: "future-version"}
 	}
-	var r Record
-	if err := json.Unmarshal(line, &r); err != nil || !r.complete() {
-		return Content{Kind: Unreadable, Why: "malformed"}
-	}
-	return Content{Kind: Valid, Record: &r}
+	return Content{Kind: Unreadable, Why: "malformed"}
 }
 
 func (r *Record) complete() bool {

@@ -22,9 +22,11 @@ func (t *taker) kind() flock.Kind {
 // tryOnce asks for the kernel lock once. A reader is refused where it would overtake
 // a writer that waits.
 func (t *taker) tryOnce(ctx context.Context, f *os.File) error {
-	if _, has := fdprobe.OwnKind(f); t.opts.Shared && !has {
-		if err := t.tryPass(f); err != nil {
-			return err
+	if t.opts.Shared {
+		if _, has := fdprobe.OwnKind(f); !has {
+			if err := t.tryPass(f); err != nil {
+				return err
+			}
 		}
 	}
 	return flock.TryLock(ctx, f, t.kind())

@@ -1,8 +1,8 @@
 // Package procfs reads the texts of Linux's /proc.
 //
-// Everything here is a pure function on a string: it opens nothing and knows
-// no process, so that each ugly text a kernel or another process can produce
-// is a line in a table of tests. The formats are those of proc(5).
+// Everything here but [ReadFile] is a pure function on a string: it opens nothing
+// and knows no process, so that each ugly text a kernel or another process can
+// produce is a line in a table of tests. The formats are those of proc(5).
 package procfs
 
 import (
