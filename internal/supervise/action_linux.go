@@ -47,23 +47,36 @@ func resetToDefault(sig syscall.Signal) (before action) {
 
 func ignored(sig syscall.Signal) bool { return getAction(sig).handler == ignoreHandler }
 
-// unblock lets the signals in on the calling thread, which the goroutine keeps
-// until undo. What our caller has blocked is blocked in every thread, and in the
-// command, where it waits for whoever asks; here it would wait for ever. (HUP,
-// INT, QUIT and TERM are unblocked by the Go runtime, 1.26, and the command
-// gets them so.)
+// blocked are the signals that our caller has blocked: in every thread, and in the
+// command, where they wait for whoever asks. (HUP, INT, QUIT and TERM are unblocked by
+// the Go runtime, 1.26, and the command gets them so.)
+func blocked() (set unix.Sigset_t) {
+	_ = unix.PthreadSigmask(unix.SIG_BLOCK, nil, &set)
+	return set
+}
+
+// unblock lets the signals in on the calling thread, where they would wait for ever.
+// The goroutine keeps that until undo, if anything is blocked at all.
 func unblock(sigs ...syscall.Signal) (undo func()) {
-	runtime.LockOSThread()
-	var set, before unix.Sigset_t
-	for _, sig := range sigs {
-		bits := unsafe.Sizeof(set.Val[0]) * 8
-		set.Val[uintptr(sig-1)/bits] |= 1 << (uintptr(sig-1) % bits)
+	if blocked() == (unix.Sigset_t{}) {
+		return func() {}
 	}
+	runtime.LockOSThread()
+	set := setOf(sigs)
+	var before unix.Sigset_t
 	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, &before)
 	return func() {
 		_ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
 		runtime.UnlockOSThread()
 	}
+}
+
+func setOf(sigs []syscall.Signal) (set unix.Sigset_t) {
+	for _, sig := range sigs {
+		bits := unsafe.Sizeof(set.Val[0]) * 8
+		set.Val[uintptr(sig-1)/bits] |= 1 << (uintptr(sig-1) % bits)
+	}
+	return set
 }
 
 // dieBy sends the signal to the calling thread, which acts on it before the call
@@ -73,6 +86,8 @@ func dieBy(sig syscall.Signal) {
 	// piping core dumps to a program).
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	resetToDefault(sig)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	defer unblock(sig)()
 	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), sig)
 }

@@ -48,11 +48,6 @@ func catch(ch chan<- os.Signal, sigs []syscall.Signal) {
 	note := getAction(unix.SIGURG) // which the runtime always handles
 	nextHandler, note.handler = note.handler, noteOriginPC
 	for _, sig := range sigs {
-		if getAction(sig).handler == defaultHandler && slices.Contains(jobControlSignals(), sig) {
-			// The runtime must know of it, so that afterForkInChild resets it
-			// as it does those that the runtime has caught from the start.
-			signal.Notify(ch, sig)
-		}
 		setAction(sig, note)
 	}
 }

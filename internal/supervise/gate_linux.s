@@ -1,1 +1,0 @@
-// This file lets gate_linux.go declare functions without a body.
