@@ -24,10 +24,16 @@ import (
 // one say, for whom it is locked: the record names that, and the lock stays when the
 // Lock is forgotten. Only f's lock is changed, and nothing else of it.
 //
+// If the path names another file by now, or none, it fails with [ErrReplaced], but not
+// in mode [Descriptor].
+//
 // After an error the caller closes f, and does not use it otherwise.
 func AcquireOpen(ctx context.Context, f *os.File, opts Options) (*Lock, error) {
 	t := &taker{path: f.Name(), opts: opts, scene: newScene}
 	named, err := pathNames(f)
+	if err == nil && !named && opts.Mode != Descriptor && !leadsTo(f) {
+		return nil, ErrReplaced
+	}
 	t.fixed = opts.Mode == Descriptor || err != nil || !named
 	if err := t.setCarrier(f); err != nil {
 		return nil, err
@@ -40,6 +46,14 @@ func AcquireOpen(ctx context.Context, f *os.File, opts Options) (*Lock, error) {
 		_ = flock.Unlock(f) // others have it, and closing it would end nothing
 	}
 	return l, t.explain(err)
+}
+
+// leadsTo reports whether a path that is a symbolic link after all, such as /dev/fd/9
+// of a deleted file, leads to f's file.
+func leadsTo(f *os.File) bool {
+	ours, errOurs := f.Stat()
+	named, errNamed := os.Stat(f.Name())
+	return errOurs == nil && errNamed == nil && os.SameFile(ours, named)
 }
 
 func (t *taker) takeOpen(ctx context.Context, f *os.File) (*Lock, error) {
@@ -85,6 +99,8 @@ func (t *taker) setCarrier(f *os.File) (err error) {
 		err = ErrNotLockFile
 	}
 	switch {
+	case !t.fixed && (errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrReplaced)):
+		return ErrReplaced
 	case errors.Is(err, ErrNotLockFile), errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist), errors.Is(err, ErrReplaced):
 		t.carrier, t.bare = nil, true
 		return nil
