@@ -27,7 +27,13 @@ func readNote(f *os.File, c Content) Content {
 	if err != nil {
 		return c
 	}
-	if note := parse(text[:n]); saysHeld(note) && note.Record.Mode == Descriptor {
+	return c.withNote(text[:n])
+}
+
+// withNote is what stands in an empty file that has the text for a note. One with
+// something behind it nobody has written who writes notes.
+func (c Content) withNote(text []byte) Content {
+	if note := parse(text); saysHeld(note) && note.Record.Mode == Descriptor && !note.Appended {
 		note.Noted = true
 		return note
 	}
