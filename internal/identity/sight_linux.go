@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,8 +22,8 @@ func see(pid int) (s Sight) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	s.addStat(dir)
 	s.addStatus(dir)
-	if text, err := procfs.ReadFile(dir + "/cmdline"); err == nil && len(text) > 0 {
-		s.CommandLine = strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	if text, err := procfs.ReadFile(dir + "/cmdline"); err == nil {
+		s.CommandLine = procfs.CommandLine(string(text))
 	}
 	s.Directory, _ = os.Readlink(dir + "/cwd")
 	return s
@@ -53,20 +52,9 @@ func (s *Sight) addStatus(dir string) {
 	}
 	if len(status.NSPIDs) > 1 {
 		s.InnerPIDs = status.NSPIDs[1:]
-		s.ControlGroup = controlGroup(dir)
+		text, _ := procfs.ReadFile(dir + "/cgroup")
+		s.ControlGroup = procfs.ControlGroup(string(text))
 	}
-}
-
-// controlGroup is the path in the one hierarchy of version 2, "0::/path", and
-// empty for the root.
-func controlGroup(dir string) string {
-	text, _ := procfs.ReadFile(dir + "/cgroup")
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(line, "0::"); ok {
-			return strings.Trim(path, "/\n")
-		}
-	}
-	return ""
 }
 
 // activity puts the states of proc_pid_stat(5) into words.

@@ -116,6 +116,26 @@ func NamespaceID(link string) (string, error) {
 	return id, nil
 }
 
+// CommandLine takes the words out of /proc/PID/cmdline. There are none of a kernel
+// thread or a zombie.
+func CommandLine(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\x00"), "\x00")
+}
+
+// ControlGroup is the path in the one hierarchy of version 2, "0::/path" in
+// /proc/PID/cgroup (cgroups(7)), and empty for the root.
+func ControlGroup(text string) string {
+	for line := range strings.Lines(text) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.Trim(path, "/\n")
+		}
+	}
+	return ""
+}
+
 func malformed(what, text string) error {
 	const most = 80
 	if len(text) > most {

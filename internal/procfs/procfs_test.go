@@ -282,3 +282,38 @@ func FuzzNamespaceID(f *testing.F) {
 		}
 	})
 }
+
+// FuzzCommandLine: words that hold no NUL come out as they were.
+func FuzzCommandLine(f *testing.F) {
+	f.Add("sh", "-c", "")
+	f.Add("", "", "a b\n\x00")
+	f.Fuzz(func(t *testing.T, a, b, junk string) {
+		want := []string{strings.ReplaceAll(a, "\x00", ""), strings.ReplaceAll(b, "\x00", "")}
+		if got := procfs.CommandLine(want[0] + "\x00" + want[1] + "\x00"); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		got := procfs.CommandLine(junk) // whose last NUL is missing, if it was cut short
+		if text := strings.Join(got, "\x00"); text != junk && text+"\x00" != junk || (got == nil) != (junk == "") {
+			t.Errorf("%q gives %q", junk, got)
+		}
+	})
+}
+
+// FuzzControlGroup: what stands before and behind its line changes nothing.
+func FuzzControlGroup(f *testing.F) {
+	f.Add("1:name=systemd:/", "system.slice/docker-1.scope", "2::/")
+	f.Add("", "", "0::/other")
+	f.Fuzz(func(t *testing.T, before, path, after string) {
+		before = strings.ReplaceAll("\n"+before+"\n", "\n0::", "\n")[1:]
+		path = strings.Trim(strings.ReplaceAll(path, "\n", ""), "/")
+		if strings.Contains("\n"+before, "\n0::") {
+			return
+		}
+		if got := procfs.ControlGroup(before + "0::/" + path + "\n" + after); got != path {
+			t.Errorf("got %q, want %q", got, path)
+		}
+		if got := procfs.ControlGroup(before); got != "" {
+			t.Errorf("got %q where there is none", got)
+		}
+	})
+}
