@@ -34,6 +34,14 @@ test: ## run all tests, with the race detector; fetches what it lacks where it c
 model: ## check the model of the protocol, with Spin (part of test)
 	XLOCK_TEST_STRICT=1 $(GO) test -v ./docs/model
 
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FOR=10s, or so often: FOR=20000x
+	scripts/fuzz $(FOR)
+
+.PHONY: soak
+soak: ## let many contend and be killed, FOR=1h or until it is interrupted
+	scripts/soak $(FOR)
+
 .PHONY: check
 check: lint test ## everything that must hold before a change goes in
 
