@@ -117,7 +117,7 @@ func search(t *testing.T, optimization, switches string) string {
 		t.Fatal(err)
 	}
 	var defines []string
-	for _, name := range strings.Fields(switches) {
+	for name := range strings.FieldsSeq(switches) {
 		defines = append(defines, "-D"+name)
 	}
 	command(t, dir, "spin", append(defines, "-a", model)...)
