@@ -261,7 +261,7 @@ end:	do
 		forget(seen[me]); found[me] = FOUND_FREE;
 		at[me] = (kernel == me -> WON : FIRST) }
 
-	:: d_step { IS(START) ->		/* supervise.Command.Start, supervise.forkAtGate */
+	:: d_step { IS(START) ->		/* supervise.Command.Start, supervise.child.start */
 		command[me] = AT_GATE; inherited[me] = true;	/* until its execve(2) also with -o */
 		at[me] = AFTER_START }
 	:: d_step { IS(WRITE) ->		/* lock.Lock.Started, lock.taker.hold: lock.Lock.write */
@@ -322,7 +322,7 @@ inline over(t) {
 	if :: at[t] == DONE -> forgetAll(t) :: else fi
 }
 
-/* The command of a wrapper: supervise.forkAtGate. */
+/* The command of a wrapper: supervise.childMain. */
 proctype child(byte me) {
 end:	do
 	:: d_step { command[me] == AT_GATE && passed[me] ->
