@@ -2,14 +2,18 @@ package fdprobe_test
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"xlock/internal/fdprobe"
 	"xlock/internal/flock"
@@ -157,6 +161,90 @@ func TestOwnLock(t *testing.T) {
 			want := tt.set(t, f)
 			if fd, _, ok := fdprobe.OwnLock(f); ok != (want >= 0) || ok && fd != want {
 				t.Errorf("OwnLock = %d, %v; want descriptor %d", fd, ok, want)
+			}
+		})
+	}
+}
+
+func TestOwnKind(t *testing.T) {
+	tests := []struct {
+		name string
+		set  func(t *testing.T, f *os.File)
+		kind flock.Kind
+		ok   bool
+	}{
+		{"none", func(*testing.T, *os.File) {}, 0, false},
+		{"exclusive", func(t *testing.T, f *os.File) { check(t, flock.TryLock(t.Context(), f, flock.Exclusive)) }, flock.Exclusive, true},
+		{"shared", func(t *testing.T, f *os.File) { check(t, flock.TryLock(t.Context(), f, flock.Shared)) }, flock.Shared, true},
+		{"a lock of fcntl(2) alone", func(t *testing.T, f *os.File) {
+			check(t, unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}))
+		}, 0, false},
+		{"another description's", func(t *testing.T, f *os.File) {
+			check(t, flock.TryLock(t.Context(), open(t, f.Name(), os.O_RDWR), flock.Exclusive))
+		}, 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := open(t, lockFile(t), os.O_RDWR)
+			tt.set(t, f)
+			if kind, ok := fdprobe.OwnKind(f); kind != tt.kind || ok != tt.ok {
+				t.Errorf("OwnKind = %v, %v; want %v, %v", kind, ok, tt.kind, tt.ok)
+			}
+		})
+	}
+}
+
+func TestLockIn(t *testing.T) {
+	testenv.Need(t, "flock")
+	path := lockFile(t)
+	taker, command := flockHolder(t, path)
+	f := open(t, path, os.O_RDWR)
+	for _, pid := range []int{taker.Process.Pid, command} {
+		if !fdprobe.LockIn(pid, f) {
+			t.Errorf("process %d has the lock, and is not seen to", pid)
+		}
+	}
+	if fdprobe.LockIn(os.Getpid(), f) {
+		t.Error("a descriptor that is only open counts")
+	}
+	if other := open(t, lockFile(t), os.O_RDWR); fdprobe.LockIn(command, other) {
+		t.Error("a lock on another file counts")
+	}
+}
+
+func TestListLost(t *testing.T) {
+	testenv.Need(t, "flock")
+	tests := []struct {
+		name string
+		lose func(path string) error
+		lost bool
+	}{
+		{"there", func(string) error { return nil }, false},
+		{"deleted", os.Remove, true},
+		{"replaced", func(path string) error {
+			return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600))
+		}, true},
+		{"taken away by a forced reclaim", func(path string) error {
+			beside := filepath.Join(filepath.Dir(path), fdprobe.PrefixBeside(path)+"123")
+			return errors.Join(os.Rename(path, beside), os.Remove(beside))
+		}, true},
+		{"deleted under another name", func(path string) error {
+			return errors.Join(os.Rename(path, path+"2"), os.Remove(path+"2"))
+		}, false},
+		{"renamed", func(path string) error { return os.Rename(path, path+"2") }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := lockFile(t)
+			taker, command := flockHolder(t, path)
+			check(t, tt.lose(path))
+			var want []int
+			if tt.lost {
+				want = []int{taker.Process.Pid, command}
+				slices.Sort(want)
+			}
+			if lost := fdprobe.ListLost(path); !slices.Equal(lost, want) {
+				t.Errorf("ListLost = %v, want %v", lost, want)
 			}
 		})
 	}
