@@ -128,9 +128,5 @@ func show(w io.Writer, r *lock.Report, opts inspectOptions) error {
 	if !opts.json {
 		return write(w, person(r, styleFor(w)))
 	}
-	line, err := encodeLine(jsonReport(r))
-	if err != nil {
-		return err
-	}
-	return write(w, line)
+	return writeJSON(w, jsonReport(r))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode"
@@ -134,10 +135,10 @@ func jsonReport(r *lock.Report) reportJSON {
 type reclaimJSON struct {
 	Lock string `json:"lock"`
 	*holderJSON
-	Action  lock.Action `json:"action"`
-	Forced  bool        `json:"forced"`
-	DryRun  bool        `json:"dry_run"`
-	Message string      `json:"message"`
+	Action  string `json:"action"`
+	Forced  bool   `json:"forced"`
+	DryRun  bool   `json:"dry_run"`
+	Message string `json:"message"`
 }
 
 // encodeLine makes a line of JSON that is safe to print.
@@ -147,6 +148,14 @@ func encodeLine(value any) (string, error) {
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(value)
 	return escapeJSON(line.String()), err
+}
+
+func writeJSON(w io.Writer, value any) error {
+	line, err := encodeLine(value)
+	if err != nil {
+		return err
+	}
+	return write(w, line)
 }
 
 // escapeJSON makes a line of JSON safe to print: the encoder leaves all but the

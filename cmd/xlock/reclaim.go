@@ -93,7 +93,11 @@ func runReclaim(w io.Writer, opts reclaimOptions, paths []string) error {
 		if err != nil {
 			say(os.Stderr, describe(err))
 			failure = statusError(reclaimStatus(err))
-		} else if err := tellReclaimed(w, done, opts); err != nil {
+			err = tellRefused(w, err, opts)
+		} else {
+			err = tellReclaimed(w, done, opts)
+		}
+		if err != nil {
 			return err
 		}
 		select {
@@ -110,18 +114,45 @@ func tellReclaimed(w io.Writer, done *lock.Reclaimed, opts reclaimOptions) error
 	if !opts.json {
 		return tell(w, text)
 	}
-	line, err := encodeLine(reclaimJSON{
+	return writeJSON(w, reclaimJSON{
 		Lock:       done.Path,
 		holderJSON: jsonHolder(done.Holder()),
-		Action:     done.Action,
+		Action:     string(done.Action),
 		Forced:     done.Forced,
 		DryRun:     opts.dryRun,
 		Message:    text,
 	})
-	if err != nil {
-		return err
+}
+
+// tellRefused tells a program which lock was left alone, and for whom.
+func tellRefused(w io.Writer, err error, opts reclaimOptions) error {
+	holder, ok := keptBy(err)
+	if !ok || !opts.json {
+		return nil
 	}
-	return write(w, line)
+	return writeJSON(w, reclaimJSON{
+		Lock:       holder.Path,
+		holderJSON: jsonHolder(holder),
+		Action:     "refused",
+		DryRun:     opts.dryRun,
+		Message:    describe(err),
+	})
+}
+
+// keptBy is the holder for whose sake a lock was not reclaimed.
+func keptBy(err error) (holder lock.Holder, ok bool) {
+	var held *lock.HeldError
+	var deadlock *lock.DeadlockError
+	var generation *lock.GenerationError
+	switch {
+	case errors.As(err, &held):
+		return held.Holder, true
+	case errors.As(err, &deadlock):
+		return deadlock.Holder, true
+	case errors.As(err, &generation):
+		return generation.Holder, true
+	}
+	return lock.Holder{}, false
 }
 
 // reclaimStatus: to reclaim, a lock that this very process holds is a held one.
