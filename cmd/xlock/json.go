@@ -135,10 +135,10 @@ func jsonReport(r *lock.Report) reportJSON {
 type reclaimJSON struct {
 	Lock string `json:"lock"`
 	*holderJSON
-	Action  string `json:"action"`
-	Forced  bool   `json:"forced"`
-	DryRun  bool   `json:"dry_run"`
-	Message string `json:"message"`
+	Action  lock.Action `json:"action"`
+	Forced  bool        `json:"forced"`
+	DryRun  bool        `json:"dry_run"`
+	Message string      `json:"message"`
 }
 
 // encodeLine makes a line of JSON that is safe to print.

@@ -117,7 +117,7 @@ func tellReclaimed(w io.Writer, done *lock.Reclaimed, opts reclaimOptions) error
 	return writeJSON(w, reclaimJSON{
 		Lock:       done.Path,
 		holderJSON: jsonHolder(done.Holder()),
-		Action:     string(done.Action),
+		Action:     done.Action,
 		Forced:     done.Forced,
 		DryRun:     opts.dryRun,
 		Message:    text,
