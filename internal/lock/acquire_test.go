@@ -698,6 +698,44 @@ func TestReleaseOfALockThatWasAppendedTo(t *testing.T) {
 	}
 }
 
+// Somebody who may write to the file can make it very long, of holes.
+func TestReleaseOfALockThatWasMadeHuge(t *testing.T) {
+	const huge = 1 << 28
+	path := lockPath(t)
+	l := acquire(t, path)
+	want := contentOf(t, path) + "x"
+	check(t, os.WriteFile(path, []byte(want), 0o600))
+	check(t, os.Truncate(path, huge))
+	wantOutcome(t, l.Release(nil), "lost")
+	info, err := os.Stat(path)
+	check(t, err)
+	if blocks := info.Sys().(*syscall.Stat_t).Blocks; info.Size() != huge || blocks > 64 {
+		t.Errorf("the file has %d bytes and %d blocks", info.Size(), blocks)
+	}
+}
+
+// Somebody who may write to the file can cut it while it is copied.
+func TestReleaseWhileTheFileShrinks(t *testing.T) {
+	path := lockPath(t)
+	l := acquire(t, path)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_RDWR, 0)
+	check(t, err)
+	t.Cleanup(func() { f.Close() })
+	_, err = f.WriteString(strings.Repeat("notes\n", 1_000_000))
+	check(t, err)
+	cut := make(chan error)
+	go func() {
+		first := make([]byte, 1)
+		var err error
+		for err == nil && first[0] != 'n' { // until the copying has begun
+			_, err = f.ReadAt(first, 0)
+		}
+		cut <- errors.Join(err, f.Truncate(1))
+	}()
+	wantOutcome(t, l.Release(nil), "lost")
+	check(t, <-cut)
+}
+
 // A waiter for a file that is gone is granted a lock that keeps nobody out.
 func TestWaiterFollowsTheFile(t *testing.T) {
 	path := lockPath(t)

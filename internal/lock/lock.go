@@ -239,24 +239,38 @@ func (l *Lock) cut() error {
 	return nil // nothing of it is left
 }
 
-// moveUp removes the first bytes of the file. It goes on while somebody appends; what is
-// appended behind its last look is lost.
+// What a release copies is bounded: whoever can write to the file can make it as long
+// as he likes, at no cost, and go on while it is copied.
+const (
+	mostMoved = 16 << 20
+	mostMoves = 1000
+)
+
+// moveUp removes the first bytes of the file, unless mostMoved is behind them. It goes on
+// while somebody appends; what is appended behind its last look is lost.
 func (l *Lock) moveUp(first int64) error {
-	for done := int64(0); ; {
+	done, size := int64(0), int64(0)
+	for range mostMoves {
 		info, err := l.carrier.Stat()
 		if err != nil {
 			return err
 		}
-		if done == info.Size()-first {
-			return l.carrier.Truncate(done)
+		size = info.Size()
+		left := size - first - done
+		if left <= 0 || left > mostMoved-done {
+			break
 		}
-		rest := io.NewSectionReader(l.carrier, first+done, info.Size()-first-done)
+		rest := io.NewSectionReader(l.carrier, first+done, left)
 		n, err := io.Copy(io.NewOffsetWriter(l.carrier, done), rest)
 		if err != nil {
 			return err
 		}
 		done += n
 	}
+	if done == 0 {
+		return nil
+	}
+	return l.carrier.Truncate(min(done, size)) // which somebody may have cut meanwhile
 }
 
 // released is the record after the hold: who held it last, until when, and how
