@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"xlock/internal/blocking"
 	"xlock/internal/fdprobe"
 	"xlock/internal/flock"
 )
@@ -81,12 +85,17 @@ func breakLocked(f *os.File, refused error, opts ReclaimOptions) (*Reclaimed, er
 	case err != nil:
 		return nil, cannotReplace(h.Path, err)
 	}
+	dir, err := os.OpenRoot(filepath.Dir(f.Name()))
+	if err != nil {
+		return nil, cannotReplace(h.Path, err)
+	}
+	defer dir.Close()
 	// A wrong exchange is put back, but a release in that moment would be lost: it is
 	// for what changes from now on.
-	if !sameRecord(content.Record, h.Record) || !isOld(f.Name(), f, content) {
+	if !sameRecord(content.Record, h.Record) || !isOld(dir, filepath.Base(f.Name()), f, content) {
 		return nil, ErrReplaced
 	}
-	return r, replace(f, content, freeAfterBreak(h))
+	return r, replace(dir, f, content, freeAfterBreak(h))
 }
 
 func holderIn(refused error) *Holder {
@@ -101,40 +110,53 @@ func holderIn(refused error) *Holder {
 	return nil
 }
 
-// replace puts a free file in the place of f's. The new file is made beside the
-// old one, locked, and exchanged with it, so that at each moment the path names
-// a lock file: who opens the new one waits until it is known to be right.
+// replace puts a free file in the place of f's, which is in dir. The new file is made
+// beside the old one, locked, and exchanged with it, so that at each moment the path
+// names a lock file: who opens the new one waits until it is known to be right.
 //
 // What came out in exchange is looked at: it must be f's file, in the state in which
 // it was judged. If not, it is put back as it was, and ErrReplaced tells to judge
 // again. A breaker that is killed leaves a file beside the lock, with a name by
 // [fdprobe.PrefixBeside].
-func replace(f *os.File, judged Content, free *Record) error {
-	path := f.Name()
-	fresh, err := freeFileLike(f, free)
+//
+// Nothing is looked up by f's path again: whoever owns a directory on the way can make
+// it lead into another one at any moment, where nothing is to be made, given away or
+// removed.
+func replace(dir *os.Root, f *os.File, judged Content, free *Record) error {
+	path, name := f.Name(), filepath.Base(f.Name())
+	fresh, beside, err := freeFileLike(dir, f, free)
+	if err != nil {
+		return cannotReplace(path, err)
+	}
+	defer fresh.Close()
+	err = lockOutBreakers(fresh) // until it is known to be right
+	if err == nil {
+		err = exchangeIn(dir, beside, name)
+	}
+	if err != nil {
+		dir.Remove(beside)
+		return cannotReplace(path, err)
+	}
+	if isOld(dir, beside, f, judged) {
+		_ = free.writeTo(f)    // the word at the path is enough, until the next break
+		_ = dir.Remove(beside) // the lock is broken whether or not this stays
+		return nil
+	}
+	if err := exchangeIn(dir, beside, name); err != nil { // what is beside now is not ours to remove
+		return cannotReplace(filepath.Join(filepath.Dir(path), beside), err)
+	}
+	dir.Remove(beside)
+	return ErrReplaced
+}
+
+// exchangeIn lets two names in dir change their files, in one step.
+func exchangeIn(dir *os.Root, a, b string) error {
+	d, err := dir.Open(".")
 	if err != nil {
 		return err
 	}
-	defer fresh.Close()
-	beside := fresh.Name()
-	err = lockOutBreakers(fresh) // until it is known to be right
-	if err == nil {
-		err = exchange(beside, path)
-	}
-	if err != nil {
-		os.Remove(beside)
-		return cannotReplace(path, err)
-	}
-	if isOld(beside, f, judged) {
-		_ = free.writeTo(f)   // the word at the path is enough, until the next break
-		_ = os.Remove(beside) // the lock is broken whether or not this stays
-		return nil
-	}
-	if err := exchange(beside, path); err != nil { // what is beside now is not ours to remove
-		return cannotReplace(beside, err)
-	}
-	os.Remove(beside)
-	return ErrReplaced
+	defer d.Close()
+	return blocking.Now(d, func(fd int) error { return exchange(fd, a, b) })
 }
 
 // cannotReplace names the lock, and not the file beside it, which nobody knows. A
@@ -156,27 +178,31 @@ const opReplace = "replace"
 // mayReplace fails if the directory can be seen not to allow it. Not all can be
 // seen without trying.
 func mayReplace(f *os.File) error {
-	err := unix.Faccessat(unix.AT_FDCWD, filepath.Dir(f.Name()), unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	err := unix.Faccessat(unix.AT_FDCWD, filepath.Dir(f.Name()), unix.R_OK|unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 	if err != nil {
 		return cannotReplace(f.Name(), err)
 	}
 	return nil
 }
 
-// freeFileLike makes a file with the mode and owner of f's and the record, and
+// freeFileLike makes a file in dir with the mode and owner of f's and the record, and
 // takes its lock.
-func freeFileLike(f *os.File, free *Record) (*os.File, error) {
-	path := f.Name()
-	fresh, err := os.CreateTemp(filepath.Dir(path), fdprobe.PrefixBeside(path)+"*")
+func freeFileLike(dir *os.Root, f *os.File, free *Record) (fresh *os.File, name string, err error) {
+	const mostTries = 100 // of names that are there already
+	err = fs.ErrExist
+	for n := 0; n < mostTries && errors.Is(err, fs.ErrExist); n++ {
+		name = fdprobe.PrefixBeside(f.Name()) + strconv.FormatUint(uint64(rand.Uint32()), 10)
+		fresh, err = dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	}
 	if err != nil {
-		return nil, cannotReplace(path, err)
+		return nil, "", err
 	}
 	if err := makeFree(fresh, f, free); err != nil {
 		fresh.Close()
-		os.Remove(fresh.Name())
-		return nil, cannotReplace(f.Name(), err)
+		dir.Remove(name)
+		return nil, "", err
 	}
-	return fresh, nil
+	return fresh, name, nil
 }
 
 func makeFree(fresh, old *os.File, free *Record) error {
@@ -220,13 +246,14 @@ func freeAfterBreak(h *Holder) *Record {
 	return &free
 }
 
-// isOld reports whether the path names f's file, and it still says what it said.
-func isOld(path string, f *os.File, judged Content) bool {
+// isOld reports whether the name in dir is that of f's file, and it still says what it
+// said.
+func isOld(dir *os.Root, name string, f *os.File, judged Content) bool {
 	ours, err := f.Stat()
 	if err != nil {
 		return false
 	}
-	named, err := os.Lstat(path)
+	named, err := dir.Lstat(name)
 	if err != nil || !os.SameFile(ours, named) {
 		return false
 	}

@@ -29,6 +29,16 @@ func heldFile(t *testing.T) (*os.File, Content) {
 	return f, content
 }
 
+func directoryOf(t *testing.T, f *os.File) *os.Root {
+	t.Helper()
+	dir, err := os.OpenRoot(filepath.Dir(f.Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	return dir
+}
+
 func entries(t *testing.T, dir string) []os.DirEntry {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -71,7 +81,7 @@ func TestReplaceOfAWrongTarget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := replace(f, judged, freeAfterBreak(&Holder{Record: judged.Record})); !errors.Is(err, ErrReplaced) {
+			if err := replace(directoryOf(t, f), f, judged, freeAfterBreak(&Holder{Record: judged.Record})); !errors.Is(err, ErrReplaced) {
 				t.Errorf("replace = %v, want %v", err, ErrReplaced)
 			}
 			if after, err := os.Stat(f.Name()); err != nil || !os.SameFile(before, after) || after.Size() != before.Size() {
@@ -82,6 +92,45 @@ func TestReplaceOfAWrongTarget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whoever owns a directory on the way can make it lead elsewhere at any moment: there
+// nothing is made, given away or removed.
+func TestReplaceStaysInTheDirectory(t *testing.T) {
+	f, judged := heldFile(t)
+	home := directoryOf(t, f)
+	dir, victim := filepath.Dir(f.Name()), t.TempDir()
+	if err := os.Rename(dir, dir+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, dir); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(victim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(home, f, judged, freeAfterBreak(&Holder{Record: judged.Record})); err != nil {
+		t.Errorf("replace = %v", err)
+	}
+	if after, err := os.Stat(victim); err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("the other directory was written to: %v", err)
+	}
+	if list := entries(t, dir+".moved"); len(list) != 1 {
+		t.Errorf("left beside it: %v", list)
+	}
+	if named, err := home.Stat(filepath.Base(f.Name())); err != nil || os.SameFile(named, stat(t, f)) {
+		t.Errorf("the lock's name has %v, %v; want a new file", named, err)
+	}
+}
+
+func stat(t *testing.T, f *os.File) os.FileInfo {
+	t.Helper()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
 }
 
 // A holder whose lock was broken learns by whom, and spoils nothing.
@@ -140,7 +189,7 @@ func TestWaitEndsOnAReplacedFile(t *testing.T) {
 		t.Errorf("lockUnlessReplaced = %v, want %v", err, context.Canceled)
 	}
 	g, judged := heldFile(t)
-	if err := replace(g, judged, freeAfterBreak(&Holder{Record: judged.Record})); err != nil {
+	if err := replace(directoryOf(t, g), g, judged, freeAfterBreak(&Holder{Record: judged.Record})); err != nil {
 		t.Fatal(err)
 	}
 	if err := new(taker).lockUnlessReplaced(ctx, g); !errors.Is(err, ErrReplaced) {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func exchange(a, b string) error {
-	return unix.RenameatxNp(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_SWAP)
+func exchange(dir int, a, b string) error {
+	return unix.RenameatxNp(dir, a, dir, b, unix.RENAME_SWAP)
 }
 
 // lockOutBreakers cannot: the locks of fcntl(2) exclude those of flock(2) here.

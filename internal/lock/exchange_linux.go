@@ -9,9 +9,9 @@ import (
 	"xlock/internal/turnstile"
 )
 
-// exchange lets two paths change their files, in one step (renameat2(2)).
-func exchange(a, b string) error {
-	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+// exchange lets two names in a directory change their files, in one step (renameat2(2)).
+func exchange(dir int, a, b string) error {
+	return unix.Renameat2(dir, a, dir, b, unix.RENAME_EXCHANGE)
 }
 
 // lockOutBreakers lets one breaker at a time replace f's file, until f is closed,
