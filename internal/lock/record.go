@@ -189,10 +189,27 @@ func (r *Record) complete() bool {
 	return false
 }
 
-// encode gives the record's line, newline included. Names are for people: what
-// cannot be printed in them, which JSON would write six times as long, becomes
-// a question mark.
+// encode gives the record's line, newline included. What another record has left in it
+// can be as long as a whole one, as anybody can have written that: it gives way.
 func (r Record) encode() ([]byte, error) {
+	line, err := r.line()
+	if len(line) > mostBytes && r.State == StateFree {
+		r = Record{Version: r.Version, State: r.State, Generation: r.Generation, Released: r.Released, Outcome: r.Outcome, Broken: r.Broken}
+		line, err = r.line()
+	}
+	if len(line) > mostBytes {
+		r.Broken = nil
+		line, err = r.line()
+	}
+	if len(line) > mostBytes {
+		err = fmt.Errorf("the record would take %d bytes, more than %d", len(line), mostBytes)
+	}
+	return line, err
+}
+
+// line is for people in its names: what cannot be printed in them, which JSON would
+// write six times as long, becomes a question mark.
+func (r Record) line() ([]byte, error) {
 	r.Host, r.User = printable(r.Host), printable(r.User)
 	if r.Command != nil {
 		command := *r.Command
@@ -202,13 +219,8 @@ func (r Record) encode() ([]byte, error) {
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(r); err != nil {
-		return nil, err
-	}
-	if line.Len() > mostBytes {
-		return nil, fmt.Errorf("the record would take %d bytes, more than %d", line.Len(), mostBytes)
-	}
-	return line.Bytes(), nil
+	err := enc.Encode(r)
+	return line.Bytes(), err
 }
 
 // writeTo puts the record at the beginning of f, in place, with one pwrite(2) that

@@ -265,6 +265,35 @@ func TestTheLongestRecordFits(t *testing.T) {
 	}
 }
 
+// A record that fills the file can come from anybody: the next one fits all the same.
+func TestWhatOthersWroteGivesWay(t *testing.T) {
+	long := strings.Repeat("\xff", mostBytes-400) // three times as long when it is written again
+	word := &Break{Generation: 7, PID: 1}
+	tests := []struct {
+		name   string
+		change func(r *Record)
+		broken *Break
+	}{
+		{"a holder's break", func(r *Record) { r.State, r.Broken = StateHeld, &Break{User: long} }, nil},
+		{"a release's label", func(r *Record) { r.Label, r.Broken = long, word }, word},
+		{"a release's owner", func(r *Record) { r.Owner.Boot, r.Broken = long, word }, word},
+		{"a release's break", func(r *Record) { r.Broken = &Break{Host: long} }, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := fullRecord()
+			tt.change(&r)
+			content := parse([]byte(textOf(t, r)))
+			if content.Kind != Valid || content.Record.State != r.State || content.Record.Generation != r.Generation {
+				t.Fatalf("%+v, want generation %d, %s", content, r.Generation, r.State)
+			}
+			if got := content.Record.Broken; !reflect.DeepEqual(got, tt.broken) {
+				t.Errorf("broken is %+v, want %+v", got, tt.broken)
+			}
+		})
+	}
+}
+
 func TestCheckLabel(t *testing.T) {
 	tests := []struct {
 		name, label string
