@@ -50,9 +50,17 @@ type Found struct {
 	Err    error
 }
 
-// InspectAll is an Inspect of each path, for which it looks through the
-// processes once.
-func InspectAll(paths []string) []Found { return inspectAll(paths, true) }
+// InspectAll is an Inspect of each path, for which it looks through the processes once,
+// or once for each few hundred files: it has them all open meanwhile, and in a directory
+// where everybody may make files there can be more than a process may open.
+func InspectAll(paths []string) []Found {
+	const mostOpen = 256
+	var found []Found
+	for some := range slices.Chunk(paths, mostOpen) {
+		found = append(found, inspectAll(some, true)...)
+	}
+	return found
+}
 
 // Glance is an Inspect that somebody who waits can repeat: of the kernel's
 // evidence it takes what one list has, and does not look through all
