@@ -54,6 +54,10 @@ func flockDifferences() []flockDifference {
 			"who locks 9>PIDFILE writes into it next", "", "",
 		},
 		{
+			"behind a symbolic link no record is written",
+			"anybody can make a link to an empty file of somebody else's", "", "",
+		},
+		{
 			"a lock that the record says is held is busy, also when flock(2) is free",
 			"`xlock run -o` may have been killed, and its command runs on", "", "",
 		},

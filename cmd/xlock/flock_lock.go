@@ -23,6 +23,7 @@ type flockLock struct {
 	opts flockOptions
 	file *os.File
 	mode int        // O_RDONLY, O_WRONLY or O_RDWR, if the file was opened here
+	link bool       // the path led to it over a symbolic link
 	held *lock.Lock // of flock(2)
 }
 
@@ -148,7 +149,15 @@ func (l *flockLock) openFile() error {
 		path = l.opts.path // gone again
 	}
 	l.file = os.NewFile(uintptr(fd), path)
+	l.link = !isAt(l.opts.path, l.file)
 	return nil
+}
+
+// isAt reports whether the path itself names f's file, and no link to it.
+func isAt(path string, f *os.File) bool {
+	named, err := os.Lstat(path)
+	ours, errOurs := f.Stat()
+	return err == nil && errOurs == nil && os.SameFile(named, ours)
 }
 
 func flockOpen(path string, flags int) (fd int, err error) {
@@ -217,6 +226,7 @@ func (l *flockLock) lockOptions() lock.Options {
 		NoWait:   l.opts.noWait,
 		Limited:  l.opts.wait.set,
 		AsFlock:  true,
+		ReadOnly: l.link,
 	}
 	if len(l.opts.command) > 0 {
 		options.Command = filepath.Base(l.opts.command[0])

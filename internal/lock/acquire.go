@@ -33,6 +33,9 @@ type Options struct {
 	// may unlock it (flock -u) and an ancestor need not wait for this process; and for
 	// a file that was replaced meanwhile, before its successor is locked.
 	AsFlock bool
+	// ReadOnly: [AcquireOpen] heeds a record and writes none, as with a file that may only
+	// be read. Through a symbolic link, anybody's empty file would get one.
+	ReadOnly bool
 	// Limited: the context has a time limit, so that waiting for oneself ends.
 	Limited bool
 	// Waiting is called, if it is not nil, each time the wait begins to be

@@ -90,7 +90,7 @@ func (t *taker) downgrade(ctx context.Context, f *os.File) (*Lock, error) {
 // setCarrier finds out where the record stands.
 func (t *taker) setCarrier(f *os.File) (err error) {
 	t.carrier, err = openCarrier(f, openExisting)
-	if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) || err == nil && isLimited() {
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) || err == nil && (t.opts.ReadOnly || isLimited()) {
 		t.carrier, err = openCarrier(f, openToRead)
 		t.mute = true
 	}
