@@ -200,10 +200,13 @@ func (l *flockLock) busyError(timedOut bool) error {
 
 // takeFlock takes the lock of flock(2), and writes the record where it can stand.
 func (l *flockLock) takeFlock(ctx context.Context) (err error) {
-	for {
+	for tries := 1; ; tries++ {
 		l.held, err = lock.AcquireOpen(ctx, l.file, l.lockOptions())
-		if !l.opts.byPath || !errors.Is(err, lock.ErrReplaced) {
+		switch {
+		case !l.opts.byPath || !errors.Is(err, lock.ErrReplaced):
 			return err
+		case tries >= lock.MostReplaced && (l.opts.noWait || ctx.Err() != nil):
+			return unix.ESTALE
 		}
 		if err := l.openAgain(l.mode); err != nil {
 			return err

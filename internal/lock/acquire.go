@@ -127,8 +127,12 @@ func (t *taker) read(f *os.File) (Content, error) {
 // file meanwhile, so that the caller must open it anew.
 var ErrReplaced = errors.New("the lock file was replaced")
 
+// MostReplaced is how often a path may have come to name another file before those
+// who do not wait, or not any more, give up: somebody does nothing else.
+const MostReplaced = 100
+
 func (t *taker) take(ctx context.Context) (*Lock, error) {
-	for {
+	for tries := 1; ; tries++ {
 		f, err := openToLock(t.path)
 		if err != nil {
 			return nil, err
@@ -137,11 +141,16 @@ func (t *taker) take(ctx context.Context) (*Lock, error) {
 		if err != nil {
 			f.Close()
 		}
-		if !errors.Is(err, ErrReplaced) {
+		switch {
+		case !errors.Is(err, ErrReplaced):
 			return lock, t.explain(err)
+		case tries >= MostReplaced && (t.opts.NoWait || ctx.Err() != nil):
+			return nil, &fs.PathError{Op: "open", Path: t.path, Err: errStillReplaced}
 		}
 	}
 }
+
+var errStillReplaced = errors.New("it is replaced again and again")
 
 // takeFile takes the lock on f, which stays open if that succeeds.
 func (t *taker) takeFile(ctx context.Context, f *os.File) (*Lock, error) {

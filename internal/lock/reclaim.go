@@ -68,12 +68,13 @@ func (e *GenerationError) Error() string {
 // the kernel lock, the path gets a new file.
 func Reclaim(path string, opts ReclaimOptions) (*Reclaimed, error) {
 	opts.found = nil
-	for {
+	for range MostReplaced {
 		reclaimed, err := reclaimOnce(path, &opts)
 		if !errors.Is(err, ErrReplaced) {
 			return reclaimed, err
 		}
 	}
+	return nil, &fs.PathError{Op: "open", Path: path, Err: errStillReplaced}
 }
 
 func reclaimOnce(path string, opts *ReclaimOptions) (*Reclaimed, error) {
