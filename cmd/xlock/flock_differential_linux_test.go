@@ -54,6 +54,10 @@ func flockDifferences() []flockDifference {
 			"who locks 9>PIDFILE writes into it next", "", "",
 		},
 		{
+			"with `-n` or `-w` the opening of a FIFO does not wait for its writer",
+			"else a FIFO in the place of the lock file keeps who does not wait", "", "",
+		},
+		{
 			"behind a symbolic link no record is written",
 			"anybody can make a link to an empty file of somebody else's", "", "",
 		},

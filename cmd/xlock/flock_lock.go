@@ -126,9 +126,13 @@ func isStandIn(fd int) bool {
 // the file only if there is none, since where fs.protected_regular is set
 // (proc_sys_fs(5)) O_CREAT is refused for other people's files.
 func (l *flockLock) openFile() error {
+	limited := l.opts.noWait || l.opts.wait.set
 	flags := unix.O_NOCTTY
 	if l.opts.close {
 		flags |= unix.O_CLOEXEC
+	}
+	if limited { // a FIFO waits for a writer, a lease for its holder: open(2), fcntl(2)
+		flags |= unix.O_NONBLOCK
 	}
 	fd, err := flockOpen(l.opts.path, l.mode|flags)
 	if errors.Is(err, unix.ENOENT) {
@@ -143,6 +147,9 @@ func (l *flockLock) openFile() error {
 			status:  flockOpenStatus(err),
 			message: "cannot open lock file " + l.opts.path + ": " + cError(err),
 		}
+	}
+	if limited {
+		_ = unix.SetNonblock(fd, false)
 	}
 	path, err := filepath.EvalSymlinks(l.opts.path)
 	if err != nil {
