@@ -73,6 +73,16 @@ func silenced(err error) string { return "warning: cannot write to --status-fd: 
 
 func warning(err error) string { return "warning: " + describe(err) }
 
+// notReleased is about a release that has failed. Nothing is to be done about the lock
+// file then: the kernel's lock ends all the same, and the record names a process that
+// has ended.
+func notReleased(err error) string {
+	if errors.As(err, new(*fs.PathError)) {
+		return "warning: cannot release " + describePath(err) + "; the next one takes it over"
+	}
+	return warning(err)
+}
+
 // describe says what went wrong and what to do about it.
 func describe(err error) string {
 	var held *lock.HeldError

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"xlock/internal/eintr"
 	"xlock/internal/lock"
 	"xlock/internal/supervise"
 )
@@ -115,7 +117,7 @@ func (r *runner) release(held *lock.Lock, status supervise.Status) {
 	err := held.Release(outcome(status))
 	switch {
 	case err != nil:
-		say(os.Stderr, warning(err))
+		say(os.Stderr, notReleased(err))
 	case r.opts.verbose:
 		say(os.Stderr, released(path))
 	}
@@ -127,7 +129,7 @@ func (r *runner) release(held *lock.Lock, status supervise.Status) {
 func export(held *lock.Lock, opts runOptions) error {
 	path, err := filepath.Abs(held.File().Name())
 	if err != nil {
-		return err
+		return fmt.Errorf("the working directory cannot be told: %v", err) // it is not the lock file
 	}
 	environment := map[string]string{
 		"XLOCK_PATH": path,
@@ -139,7 +141,7 @@ func export(held *lock.Lock, opts runOptions) error {
 	}
 	if !opts.close {
 		fd := int(held.File().Fd())
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+		if err := keepOnExec(fd); err != nil {
 			return os.NewSyscallError("fcntl", err)
 		}
 		environment["XLOCK_FD"] = strconv.Itoa(fd)
@@ -152,11 +154,18 @@ func export(held *lock.Lock, opts runOptions) error {
 	return nil
 }
 
+func keepOnExec(fd int) error {
+	return eintr.Retry(func() error {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
+		return err
+	})
+}
+
 // abandon gives the lock back without the command having run. What went before
 // counts for more than a release that failed, which is told.
 func abandon(held *lock.Lock, before error) error {
 	if err := held.Release(nil); err != nil {
-		say(os.Stderr, warning(err))
+		say(os.Stderr, notReleased(err))
 	}
 	return before
 }

@@ -113,12 +113,12 @@ func (p Process) Neighbour(pid int) Process {
 	return p
 }
 
-// Judge says whether the process that p names is still there, as far as this
-// process can prove it. thisMachineOnly is whether only this machine can have
-// written p, which holds for a file on a local file system: without it,
-// another boot may be another machine that is running now.
-func Judge(p Process, thisMachineOnly bool) Finding {
-	return judge(p, self(), thisMachineOnly, look)
+// Judge says whether the process that other names is still there, as far as this
+// process can prove it, for which [Self] has returned p. thisMachineOnly is whether
+// only this machine can have written other, which holds for a file on a local file
+// system: without it, another boot may be another machine that is running now.
+func (p Process) Judge(other Process, thisMachineOnly bool) Finding {
+	return judge(other, p, thisMachineOnly, look)
 }
 
 // sighting is what this process sees of a process number right now.
@@ -186,10 +186,10 @@ func judgeSighting(p, self Process, s sighting) Finding {
 	return Finding{Alive, Matched}
 }
 
-// Unread says why the identity of this boot cannot be read just now. It is nil where the
-// system has none, or does not show it. A [Process] without it could never be judged
-// again.
-func Unread() error { return unread() }
+// Boot is the identity of this boot, and empty where the system has none or does not
+// show it. It fails where that cannot be read just now: a [Process] without it could
+// never be judged again.
+func Boot() (string, error) { return boot() }
 
 // IsAncestor reports whether the process of this number, in this PID
 // namespace, started this process or one of its ancestors. It says no where

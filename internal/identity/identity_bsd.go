@@ -71,7 +71,7 @@ func awaitEnd(p Process, limit time.Duration) {
 	unix.SetKevent(&watch[0], p.PID, unix.EVFILT_PROC, unix.EV_ADD|unix.EV_ONESHOT)
 	watch[0].Fflags = unix.NOTE_EXIT
 	_, err = unix.Kevent(queue, watch, nil, nil)
-	if Judge(p, true).Liveness == Gone {
+	if self().Judge(p, true).Liveness == Gone {
 		return // it ended before the watch stood
 	}
 	if err != nil {
@@ -96,4 +96,4 @@ func parentOf(pid int) (int, bool) {
 	return info.parent, err == nil
 }
 
-func unread() error { return nil }
+func boot() (string, error) { return bootID(), nil }

@@ -16,12 +16,12 @@ import (
 
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-func unread() error {
-	_, err := procfs.ReadFile(bootID)
+func boot() (string, error) {
+	text, err := procfs.ReadFile(bootID)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-		return nil
+		return "", nil
 	}
-	return err
+	return strings.TrimSpace(string(text)), err
 }
 
 func self() Process {
@@ -217,7 +217,7 @@ func ended(pidfd int, limit time.Duration) bool {
 func awaitEnd(p Process, limit time.Duration) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil { // it has ended, or pidfds are not to be had
-		if Judge(p, true).Liveness != Gone {
+		if self().Judge(p, true).Liveness != Gone {
 			time.Sleep(limit)
 		}
 		return

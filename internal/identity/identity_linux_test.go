@@ -528,7 +528,7 @@ func TestJudgeWhileItEnds(t *testing.T) {
 		p := identity.Self().Neighbour(cmd.Process.Pid)
 		go cmd.Wait()
 		for got := identity.Word(""); got != identity.ProcessGone; {
-			got = identity.Judge(p, true).Identity
+			got = identity.Self().Judge(p, true).Identity
 			if got != identity.Matched && got != identity.ProcessZombie && got != identity.ProcessGone {
 				t.Fatalf("%v: %s", p, got)
 			}
@@ -550,7 +550,7 @@ func TestAwaitEndOfAnother(t *testing.T) {
 func TestAwaitEndOfLeader(t *testing.T) {
 	p := leaderless(t)
 	awaitEnd(t, p, time.Millisecond)
-	if got := identity.Judge(p, true); got.Liveness != identity.Alive {
+	if got := identity.Self().Judge(p, true); got.Liveness != identity.Alive {
 		t.Errorf("got %v", got)
 	}
 }

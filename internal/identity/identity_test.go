@@ -50,7 +50,7 @@ type reply struct {
 var ops = map[string]func(request) reply{
 	"self":     func(request) reply { return reply{Process: identity.Self()} },
 	"of":       func(r request) reply { return reply{Process: identity.Self().Neighbour(r.PID)} },
-	"judge":    func(r request) reply { return reply{Finding: identity.Judge(r.Process, r.Local)} },
+	"judge":    func(r request) reply { return reply{Finding: identity.Self().Judge(r.Process, r.Local)} },
 	"ancestor": func(r request) reply { return reply{Yes: identity.IsAncestor(r.PID)} },
 	"exec": func(request) reply {
 		path, err := os.Executable()
@@ -195,7 +195,7 @@ func TestJudgeRealProcesses(t *testing.T) {
 		"another": {living(t), matched},
 		"ended":   {reaped(t), gone},
 	} {
-		if got := identity.Judge(test.process, true); got != test.want {
+		if got := identity.Self().Judge(test.process, true); got != test.want {
 			t.Errorf("%s: got %v, want %v", name, got, test.want)
 		}
 	}
@@ -259,7 +259,7 @@ func TestAwaitEnd(t *testing.T) {
 	go func() {
 		close(waiting)
 		identity.AwaitEnd(p, time.Hour)
-		found <- identity.Judge(p, true)
+		found <- identity.Self().Judge(p, true)
 	}()
 	<-waiting
 	a.kill(t)

@@ -80,7 +80,7 @@ func breakLocked(f *os.File, refused error, opts ReclaimOptions) (*Reclaimed, er
 		return r, mayReplace(f)
 	}
 	switch err := lockOutBreakers(f); {
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
+	case errors.Is(err, syscall.EAGAIN):
 		return nil, refused // another breaker of this file is at work
 	case err != nil:
 		return nil, cannotReplace(h.Path, err)

@@ -99,7 +99,7 @@ func newScene(f *os.File) (scene, error) {
 	}
 	self := identity.Self()
 	if self.Boot == "" {
-		if err := identity.Unread(); err != nil {
+		if self.Boot, err = identity.Boot(); err != nil {
 			return scene{}, fmt.Errorf("the identity of this boot cannot be read: %v", err)
 		}
 	}
@@ -107,7 +107,7 @@ func newScene(f *os.File) (scene, error) {
 		self:  self,
 		inode: inodeOf(info),
 		local: isLocal(f),
-		judge: identity.Judge,
+		judge: self.Judge,
 		probe: func() (fdprobe.Answer, error) { return fdprobe.Probe(f) },
 		locks: func(pid int) bool { return fdprobe.LockIn(pid, f) },
 	}, nil

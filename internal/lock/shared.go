@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -41,7 +42,7 @@ func (t *taker) tryPass(f *os.File) error {
 	}
 	defer gate.Close()
 	if err := turnstile.TryPass(gate); !errors.Is(err, turnstile.ErrClosed) {
-		return err
+		return aboutTurnstile(f, err)
 	}
 	_, within := ownHold(f)
 	if within || slices.ContainsFunc(identity.Ancestors(), func(pid int) bool { return fdprobe.LockIn(pid, f) }) {
@@ -70,7 +71,7 @@ func (t *taker) queue(ctx context.Context, f *os.File) error {
 		err := turnstile.Pass(ctx, gate)
 		gate.Close()
 		if err != nil {
-			return err
+			return aboutTurnstile(f, err)
 		}
 	default:
 		keeping, open := context.WithCancel(ctx)
@@ -78,6 +79,14 @@ func (t *taker) queue(ctx context.Context, f *os.File) error {
 		keepTurnstile(keeping, gate)
 	}
 	return flock.Lock(ctx, f, t.kind())
+}
+
+// aboutTurnstile names the lock file, unless the wait was given up.
+func aboutTurnstile(f *os.File, err error) error {
+	if err == nil || flock.Abandoned(err) {
+		return err
+	}
+	return &fs.PathError{Op: "fcntl", Path: f.Name(), Err: err}
 }
 
 // keepTurnstile keeps it until ctx ends: from now on if it is to be had, else as
@@ -113,11 +122,18 @@ func openSame(f *os.File, open func(path string) (*os.File, error)) (*os.File, e
 	if err != nil {
 		return nil, err
 	}
-	ours, errOurs := f.Stat()
-	named, errNamed := again.Stat()
-	if errOurs != nil || errNamed != nil || !os.SameFile(ours, named) {
+	ours, err := f.Stat()
+	if err != nil {
 		again.Close()
-		return nil, ErrReplaced
+		return nil, err
+	}
+	named, err := again.Stat()
+	if err == nil && !os.SameFile(ours, named) {
+		err = ErrReplaced
+	}
+	if err != nil {
+		again.Close()
+		return nil, err
 	}
 	return again, nil
 }
