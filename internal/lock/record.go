@@ -247,17 +247,20 @@ func (r *Record) writeTo(f *os.File) error {
 		err = f.Truncate(int64(len(line)))
 	}
 	if err != nil {
-		restore(f, before[:n])
+		restore(f, before[:n], len(line))
 	}
 	return err
 }
 
 // restore is best effort: should it fail as well, the record is torn, which
-// everybody treats as none.
-func restore(f *os.File, before []byte) {
-	if _, err := f.WriteAt(before, 0); err == nil && len(before) < mostBytes {
-		_ = f.Truncate(int64(len(before)))
+// everybody treats as none. What of the written bytes cannot be cut off becomes blank,
+// as something behind a record would make the file somebody's own.
+func restore(f *os.File, before []byte, written int) {
+	text := before
+	if len(before) < mostBytes && f.Truncate(int64(len(before))) != nil {
+		text = append(text, make([]byte, max(written-len(before), 0))...)
 	}
+	_, _ = f.WriteAt(text, 0)
 }
 
 func printable(name string) string {
