@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"xlock/internal/testenv"
+)
+
+// TestManual holds the manual pages against the commands' help. A command that
+// takes no flag of its own has its place in xlock(1).
+func TestManual(t *testing.T) {
+	var want []string
+	for _, command := range documented() {
+		if !hasPage(command) {
+			continue
+		}
+		want = append(want, pagePath(command))
+		t.Run(command.Name(), func(t *testing.T) {
+			page := readPage(t, command)
+			sameList(t, "flags", page.flags(), flagNames(command))
+			sameList(t, "statuses", page.statuses(), helpStatuses(command))
+			for _, other := range page.references() {
+				if _, err := os.Stat(filepath.Join(testenv.Root(), "man", other)); err != nil {
+					t.Error(err)
+				}
+			}
+			if page.dates() != 1 {
+				t.Error("the page has no date of the form that mdoc(7) wants")
+			}
+		})
+	}
+	got, err := filepath.Glob(filepath.Join(testenv.Root(), "man", "*"))
+	check(t, err)
+	sameList(t, "pages", got, want)
+	sameList(t, "commands in xlock(1)", commandsInPage(t), commandNames())
+}
+
+func hasPage(command *cobra.Command) bool { return command.Name() != "version" }
+
+func pagePath(command *cobra.Command) string {
+	name := strings.ReplaceAll(command.CommandPath(), " ", "-")
+	return filepath.Join(testenv.Root(), "man", name+".1")
+}
+
+func sameList(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: the manual has\n%q\nbut there are\n%q", what, got, want)
+	}
+}
+
+// page is the source of a manual page, in the language of mdoc(7).
+type page string
+
+func readPage(t *testing.T, command *cobra.Command) page {
+	text, err := os.ReadFile(pagePath(command))
+	if err != nil {
+		t.Fatalf("%v: every command that takes flags has a page", err)
+	}
+	return page(text)
+}
+
+func (p page) section(title string) string {
+	_, rest, _ := strings.Cut(string(p), "\n.Sh "+title+"\n")
+	text, _, _ := strings.Cut(rest, "\n.Sh ")
+	return text
+}
+
+// items are the heads of a section's list.
+func (p page) items(title string) []string {
+	var items []string
+	for line := range strings.Lines(p.section(title)) {
+		if item, ok := strings.CutPrefix(line, ".It "); ok {
+			items = append(items, strings.TrimSpace(item))
+		}
+	}
+	return items
+}
+
+func (p page) flags() []string {
+	var names []string
+	for _, item := range p.items("OPTIONS") {
+		for _, match := range regexp.MustCompile(`Fl (\S+)`).FindAllStringSubmatch(item, -1) {
+			names = append(names, "-"+match[1])
+		}
+	}
+	return names
+}
+
+func (p page) statuses() []string { return p.items("EXIT STATUS") }
+
+// references are the files of xlock's own pages that the page names.
+func (p page) references() []string {
+	var files []string
+	for _, match := range regexp.MustCompile(`(?m)^\.Xr (xlock\S*) (\d)`).FindAllStringSubmatch(string(p), -1) {
+		files = append(files, match[1]+"."+match[2])
+	}
+	return files
+}
+
+func (p page) dates() int {
+	return len(regexp.MustCompile(`(?m)^\.Dd [A-Z][a-z]+ \d{1,2}, \d{4}$`).FindAllString(string(p), -1))
+}
+
+// examples are the commands of a page, as a person reads them.
+func (p page) examples() []string {
+	var commands []string
+	unescape := strings.NewReplacer(`\(dq`, `"`, `\(aq`, `'`, `\-`, `-`, `\e`, `\`)
+	for line := range strings.Lines(p.section("EXAMPLES")) {
+		if command, ok := strings.CutPrefix(line, ".Dl $ "); ok {
+			commands = append(commands, unescape.Replace(strings.TrimSpace(command)))
+		}
+	}
+	return commands
+}
+
+func helpStatuses(command *cobra.Command) []string {
+	_, text, _ := strings.Cut(command.Long, "\nEXIT STATUS\n")
+	var statuses []string
+	for _, match := range regexp.MustCompile(`(?m)^  (\d+) `).FindAllStringSubmatch(text, -1) {
+		statuses = append(statuses, match[1])
+	}
+	return statuses
+}
+
+func commandsInPage(t *testing.T) []string {
+	var names []string
+	for _, item := range readPage(t, newRootCommand()).items("DESCRIPTION") {
+		if name, ok := strings.CutPrefix(item, "Cm "); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func commandNames() []string {
+	names := []string{"help"}
+	for _, command := range newRootCommand().Commands() {
+		names = append(names, command.Name())
+	}
+	return names
+}
+
+// TestManualIsWellFormed has mandoc(1) say what is wrong with the pages, down to
+// matters of style. It looks for the pages that they refer to among those that
+// are installed.
+func TestManualIsWellFormed(t *testing.T) {
+	testenv.Need(t, "mandoc")
+	pages, err := filepath.Glob(filepath.Join(testenv.Root(), "man", "*.1"))
+	check(t, err)
+	output, err := exec.CommandContext(t.Context(), "mandoc", append([]string{"-T", "lint"}, pages...)...).CombinedOutput()
+	notInstalled := regexp.MustCompile(`(?m)^mandoc: (outdated mandoc.db lacks|.*STYLE: referenced manual not found: Xr) .*\n`)
+	if rest := notInstalled.ReplaceAllString(string(output), ""); rest != "" {
+		t.Errorf("%v\n%s", err, rest)
+	}
+}
+
+// TestManualExamples runs every example, each beside what it names.
+func TestManualExamples(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
+	t.Setenv("PATH", filepath.Dir(linkXlock(t))+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	for _, command := range documented() {
+		if !hasPage(command) {
+			continue
+		}
+		examples := readPage(t, command).examples()
+		if len(examples) == 0 {
+			t.Errorf("xlock %s: the page has no example", command.Name())
+		}
+		for _, example := range examples {
+			t.Run(example, func(t *testing.T) { runExample(t, example) })
+		}
+	}
+}
+
+func runExample(t *testing.T, example string) {
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "exec 2>&1; "+example)
+	cmd.Dir = exampleDir(t)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	output, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	lines := bufio.NewReader(output)
+	first, _ := lines.ReadString('\n')
+	endless := strings.Contains(example, " --watch ")
+	if endless {
+		check(t, unix.Kill(-cmd.Process.Pid, unix.SIGINT))
+	}
+	rest, _ := io.ReadAll(lines)
+	if err := cmd.Wait(); err != nil && !(endless && first != "") {
+		t.Errorf("%v\n%s%s", err, first, rest)
+	}
+}
+
+// exampleDir has the programs, locks and folders that examples name.
+func exampleDir(t *testing.T) string {
+	dir := t.TempDir()
+	check(t, os.Mkdir(filepath.Join(dir, "locks"), 0o777))
+	check(t, os.Mkdir(filepath.Join(dir, "src"), 0o777))
+	for _, program := range []string{"deploy", "backup", "report", "server"} {
+		check(t, os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\n"), 0o777))
+	}
+	for _, path := range []string{"deploy.lock", "locks/build.lock"} {
+		cmd := exec.CommandContext(t.Context(), "xlock", "run", path, "true")
+		cmd.Dir = dir
+		check(t, cmd.Run())
+	}
+	return dir
+}
