@@ -4,6 +4,12 @@ GO      ?= go
 PREFIX  ?= /usr/local
 DESTDIR ?=
 
+# Where the manual and the completions go, below PREFIX.
+MAN  := share/man/man1
+BASH := share/bash-completion/completions
+ZSH  := share/zsh/site-functions
+FISH := share/fish/vendor_completions.d
+
 # The tools of 'make lint' are pinned in tools.mod, so that go.mod stays small.
 TOOL := $(GO) tool -modfile=tools.mod
 
@@ -15,12 +21,31 @@ all: ## build bin/xlock
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/xlock ./cmd/xlock
 
 .PHONY: install
-install: all ## install xlock into $(PREFIX)/bin; with FLOCK=1 as flock too
-	install -d '$(DESTDIR)$(PREFIX)/bin'
+install: all ## install xlock, its manual and its completions below $(PREFIX); with FLOCK=1 as flock too
+	install -d $(addprefix '$(DESTDIR)$(PREFIX)'/,bin $(MAN) $(BASH) $(ZSH) $(FISH))
 	install -m 755 bin/xlock '$(DESTDIR)$(PREFIX)/bin/xlock'
+	install -m 644 man/*.1 '$(DESTDIR)$(PREFIX)/$(MAN)'
+	install -m 644 completions/xlock.bash '$(DESTDIR)$(PREFIX)/$(BASH)/xlock'
+	install -m 644 completions/_xlock '$(DESTDIR)$(PREFIX)/$(ZSH)/_xlock'
+	install -m 644 completions/xlock.fish '$(DESTDIR)$(PREFIX)/$(FISH)/xlock.fish'
 ifeq ($(FLOCK),1)
 	ln -sf xlock '$(DESTDIR)$(PREFIX)/bin/flock'
 endif
+
+.PHONY: uninstall
+uninstall: ## remove what install has installed
+	[ "$$(readlink '$(DESTDIR)$(PREFIX)/bin/flock')" != xlock ] || rm -f '$(DESTDIR)$(PREFIX)/bin/flock'
+	rm -f '$(DESTDIR)$(PREFIX)/bin/xlock' \
+		$(patsubst man/%,'$(DESTDIR)$(PREFIX)/$(MAN)/%',$(wildcard man/*.1)) \
+		'$(DESTDIR)$(PREFIX)/$(BASH)/xlock' '$(DESTDIR)$(PREFIX)/$(ZSH)/_xlock' '$(DESTDIR)$(PREFIX)/$(FISH)/xlock.fish'
+
+.PHONY: release
+release: ## build tarballs, .deb and .rpm into dist/, with VERSION= or the tag
+	scripts/release
+
+.PHONY: test-release
+test-release: ## test the release: same bytes twice, install, remove; as root
+	scripts/test-release
 
 .PHONY: demo
 demo: all ## install xlock into ./bin and show its main job on a real lock
@@ -76,9 +101,9 @@ modern:
 cross:
 	@set -e; for platform in $(PLATFORMS); do \
 		echo "build for $$platform"; \
-		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build -o /dev/null ./cmd/xlock; \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build -trimpath -o /dev/null ./cmd/xlock; \
 	done
 
 .PHONY: help
 help: ## show this
-	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile | expand -t 22

@@ -27,13 +27,18 @@ EXIT STATUS
 	}
 }
 
-// version is what the Go command stamped into the binary: a tag, or a
-// pseudo-version with the commit.
+// release is the version of a release; scripts/release has the linker set it.
+var release string
+
+// version is the release, or what the Go command stamped into the binary: a tag,
+// or a pseudo-version with the commit.
 func version() string {
-	const unknown = "(unknown)"
-	version := unknown
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
+	version := release
+	if version == "" {
+		version = "(unknown)"
+		if info, ok := debug.ReadBuildInfo(); ok {
+			version = info.Main.Version
+		}
 	}
 	return fmt.Sprintf("xlock %s %s/%s %s", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
