@@ -65,6 +65,7 @@ cat .answer`,
 func TestCompletions(t *testing.T) {
 	for shell, script := range askers {
 		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
 			testenv.Need(t, shell)
 			if _, err := os.Stat("/usr/share/bash-completion/bash_completion"); shell == "bash" && err != nil {
 				testenv.LeaveOut(t, "there is no bash-completion")
