@@ -121,7 +121,7 @@ func (c completer) testFlags(t *testing.T) {
 
 func (c completer) testWords(t *testing.T) {
 	for line, want := range map[string]string{
-		"xlock ":                                      "run inspect reclaim version help",
+		"xlock ":                                      "run inspect reclaim flock version help",
 		"xlock help re":                               "reclaim",
 		"xlock run bui":                               "build.lock",
 		"xlock run -n -w 5 --label x bui":             "build.lock",
@@ -132,6 +132,12 @@ func (c completer) testWords(t *testing.T) {
 		"xlock run build.lock deploy ":                "staging production",
 		"xlock run -nE 3 build.lock deploy st":        "staging",
 		"xlock run --label x build.lock -- deploy st": "staging",
+		"xlock run -s build.lock deploy ":             "staging production",
+		"xlock flock bui":                             "build.lock",
+		"xlock flock -n -w 5 bui":                     "build.lock",
+		"xlock flock build.lock depl":                 "deploy",
+		"xlock flock -xE 3 build.lock deploy ":        "staging production",
+		"xlock flock --fd 9 deploy ":                  "staging production",
 		"xlock inspect --is ":                         "free held abandoned unknown",
 		"xlock inspect build.lock bui":                "build.lock",
 		"xlock reclaim --if-generation 7 bui":         "build.lock",
@@ -158,6 +164,9 @@ func documented() []*cobra.Command {
 
 // flagNames are a command's flags, long and short, sorted.
 func flagNames(command *cobra.Command) []string {
+	if command.DisableFlagParsing {
+		return flockFlagNames()
+	}
 	command.InitDefaultHelpFlag()
 	var names []string
 	command.Flags().VisitAll(func(flag *pflag.Flag) {
@@ -166,6 +175,21 @@ func flagNames(command *cobra.Command) []string {
 			names = append(names, "-"+flag.Shorthand)
 		}
 	})
+	slices.Sort(names)
+	return names
+}
+
+// flockFlagNames: -c stands behind the file, and -? is the name of a mistake.
+func flockFlagNames() []string {
+	line, names := newFlockGetopt(nil), []string{"-c", "--command"}
+	for _, letter := range strings.Trim(line.letters, "?") {
+		if letter != ':' {
+			names = append(names, "-"+string(letter))
+		}
+	}
+	for _, option := range line.long {
+		names = append(names, "--"+option.name)
+	}
 	slices.Sort(names)
 	return names
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func newFlockCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "flock [OPTION...] FILE|DIRECTORY COMMAND [ARG...] | FILE|DIRECTORY -c COMMAND | DESCRIPTOR",
 		Short: "Do what flock(1) does, with its command line",
 		Long: `Flock has the options, the messages and the exit statuses of flock(1) from
@@ -27,6 +27,8 @@ called by the name flock, for instance through a link.
 		DisableFlagParsing: true,
 		RunE:               func(_ *cobra.Command, args []string) error { return flock(args) },
 	}
+	cmd.SetHelpTemplate("{{.Long}}\n") // which has usage and options
+	return cmd
 }
 
 // calledFlock reports whether we are called by the name of flock(1).

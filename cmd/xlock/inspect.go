@@ -41,7 +41,8 @@ EXIT STATUS
   64  wrong usage
   71  the result could not be printed
   73  a lock file could not be looked at, or is no lock file`,
-		Args: cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+		Args:                  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runInspect(c.Context(), os.Stdout, opts, args)
 		},

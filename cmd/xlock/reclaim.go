@@ -62,7 +62,8 @@ EXIT STATUS
   73  a lock file could not be opened or written, or is no lock file
   75  a lock is held or may be held, or has another generation; it was left as
       it is`,
-		Args: cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+		Args:                  cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return runReclaim(os.Stdout, opts, args)
 		},

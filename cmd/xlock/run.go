@@ -70,7 +70,8 @@ EXIT STATUS
        an ancestor of it
   126  the command cannot be executed
   127  the command was not found`,
-		Args: cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+		Args:                  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runRun(cmd.Context(), opts, args)
 		},
