@@ -71,7 +71,7 @@ soak: ## let many contend and be killed, FOR=1h or until it is interrupted
 check: lint test ## everything that must hold before a change goes in
 
 .PHONY: lint
-lint: format vet staticcheck modules modern cross ## all of check but the tests
+lint: format vet staticcheck modules modern workflows cross ## all of check but the tests
 
 .PHONY: format
 format:
@@ -96,6 +96,10 @@ modules:
 .PHONY: modern
 modern:
 	$(GO) fix -diff ./...
+
+.PHONY: workflows
+workflows:
+	$(TOOL) actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 
 .PHONY: cross
 cross:

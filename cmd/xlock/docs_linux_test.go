@@ -28,16 +28,8 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	var documents []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
-		found, err := filepath.Glob(filepath.Join(testenv.Root(), pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
-		documents = append(documents, found...)
-	}
 	blocks := 0
-	for _, document := range documents {
+	for _, document := range documents(t) {
 		text, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)
@@ -50,6 +42,16 @@ func TestDocs(t *testing.T) {
 	if blocks == 0 {
 		t.Error("no document shows a command")
 	}
+}
+
+func documents(t *testing.T) []string {
+	var all []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(testenv.Root(), pattern))
+		check(t, err)
+		all = append(all, found...)
+	}
+	return all
 }
 
 func consoleBlocks(text string) []string {

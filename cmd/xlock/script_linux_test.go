@@ -65,8 +65,13 @@ func TestMain(m *testing.M) {
 // A script never sleeps to wait for something. It uses FIFOs: 'cat ready' ends
 // when a command writes to it, and 'read x <go' keeps one until told.
 func TestScript(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join(testenv.Root(), "testdata", "script"),
+	testscript.Run(t, scripts(t, "script", setup))
+}
+
+// scripts are those of a folder in testdata.
+func scripts(t *testing.T, folder string, setup func(*testing.T, *testscript.Env) error) testscript.Params {
+	return testscript.Params{
+		Dir:                 filepath.Join(testenv.Root(), "testdata", folder),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") == "1",
@@ -88,7 +93,7 @@ func TestScript(t *testing.T) {
 			"field":     cmdField,
 			"gone":      cmdGone,
 		},
-	})
+	}
 }
 
 func setup(t *testing.T, env *testscript.Env) error {
