@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -55,7 +56,8 @@ func recipes(t *testing.T) map[string]string {
 }
 
 // TestRecipesAreTested: a block of a document is run by [TestDocs], as a recipe by
-// a script that names it, or shows what is captured by [TestScreens].
+// a script that names it, or shows what [TestScreens] sees. Single lines that the
+// README shows are from the recipes.
 func TestRecipesAreTested(t *testing.T) {
 	var tested strings.Builder
 	files, err := filepath.Glob(filepath.Join(testenv.Root(), "testdata", "recipes", "*.txtar"))
@@ -69,6 +71,15 @@ func TestRecipesAreTested(t *testing.T) {
 	for name := range recipes(t) {
 		if !slices.ContainsFunc(words, func(word string) bool { return strings.TrimPrefix(word, "./") == name }) {
 			t.Errorf("no script in testdata/recipes uses %s", name)
+		}
+	}
+	readme, err := os.ReadFile(filepath.Join(testenv.Root(), "README.md"))
+	check(t, err)
+	all := strings.Join(slices.Collect(maps.Values(recipes(t))), "\n")
+	outside := regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(string(readme), "")
+	for _, match := range regexp.MustCompile(`(?m)^ {4}(.+)$`).FindAllStringSubmatch(outside, -1) {
+		if !strings.Contains(all, match[1]) {
+			t.Errorf("README.md shows %q, which is in no recipe", match[1])
 		}
 	}
 	for _, document := range documents(t) {
