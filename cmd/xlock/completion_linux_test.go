@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,28 +15,37 @@ import (
 	"xlock/internal/testenv"
 )
 
-// askers give each shell's answer to TAB at the end of LINE, one match a line.
-// In each the program deploy has completions of its own.
+// askers give each shell's answers to TAB at the end of the lines of ./asked: a line
+// that begins with "= " for the question, and one for each match. In each shell the
+// program deploy has completions of its own.
 var askers = map[string]string{
 	"bash": `
 . /usr/share/bash-completion/bash_completion
 . "$COMPLETIONS/xlock.bash"
 complete -W 'staging production' deploy
-read -ra COMP_WORDS <<<"$LINE"
-[[ $LINE != *' ' ]] || COMP_WORDS+=('')
-COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMP_LINE=$LINE COMP_POINT=${#LINE}
 compopt() { :; }
-_xlock xlock "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
-printf '%s\n' "${COMPREPLY[@]}"`,
+while IFS= read -r line; do
+	echo "= $line"
+	read -ra COMP_WORDS <<<"$line"
+	[[ $line != *' ' ]] || COMP_WORDS+=('')
+	COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMP_LINE=$line COMP_POINT=${#line} COMPREPLY=()
+	_xlock xlock "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+	printf '%s\n' "${COMPREPLY[@]}"
+done <asked`,
 	"fish": `
 source $COMPLETIONS/xlock.fish
 complete -c deploy -f -a 'staging production'
-complete -C $LINE | string replace -r '\t.*' ''
+while read -l line
+    echo "= $line"
+    complete -C $line | string replace -r '\t.*' ''
+end <asked
 true`,
-	// A shell that edits lines needs a terminal: zpty makes one.
+	// A shell that edits lines needs a terminal: zpty makes one. Each line is
+	// completed, emptied and entered, so that the next one is a new edit.
 	"zsh": `
 cat >.zshrc <<'END'
 PS1=
+setopt no_auto_list no_auto_menu
 fpath=($COMPLETIONS $fpath)
 autoload -Uz compinit
 compinit -u -D
@@ -47,15 +57,22 @@ compadd() {
   local _status=$?
   (( ${@[(I)-[a-zA-Z]#[OAD]*]} )) && return _status
   builtin compadd -A _found "$@"
-  print -rl -- $_found >>$ANSWER
+  print -rl -- $_found >>.answer
   return _status
 }
-ask() { BUFFER=$LINE CURSOR=$#LINE; zle complete-word; exit }
+asked=("${(@f)$(<asked)}") next=1
+ask() {
+  (( next > $#asked )) && exit
+  print -r -- "= $asked[next]" >>.answer
+  BUFFER=$asked[next++] CURSOR=$#BUFFER
+  zle complete-word
+  BUFFER=
+  zle accept-line
+}
 zle -N zle-line-init ask
 END
 zmodload zsh/zpty
-export ZDOTDIR=$PWD ANSWER=$PWD/.answer
-: >.answer
+export ZDOTDIR=$PWD
 zpty shell zsh -d -i
 while zpty -r shell text; do :; done
 cat .answer`,
@@ -70,89 +87,120 @@ func TestCompletions(t *testing.T) {
 			if _, err := os.Stat("/usr/share/bash-completion/bash_completion"); shell == "bash" && err != nil {
 				testenv.LeaveOut(t, "there is no bash-completion")
 			}
-			c := completer{shell: shell, script: script, dir: completionDir(t)}
-			c.testFlags(t)
-			c.testWords(t)
+			ask(t, shell, script).check(t)
 		})
 	}
 }
 
-type completer struct{ shell, script, dir string }
+// answers are the words that a shell offers, by the line that they complete.
+type answers map[string][]string
 
-// completionDir has a lock file, and bin with a program.
+// ask asks all questions in one shell.
+func ask(t *testing.T, shell, script string) answers {
+	dir := completionDir(t)
+	cmd := exec.CommandContext(t.Context(), shell, "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TERM=xterm", "LC_ALL=C", "HOME="+dir, "XDG_CONFIG_HOME="+dir,
+		"COMPLETIONS="+filepath.Join(testenv.Root(), "completions"), "PATH="+dir+"/bin:"+os.Getenv("PATH"))
+	cmd.Stderr = t.Output()
+	output, err := cmd.Output()
+	check(t, err)
+	found, line := answers{}, ""
+	for text := range strings.Lines(string(output)) {
+		text = strings.TrimSuffix(text, "\n")
+		if question, ok := strings.CutPrefix(text, "= "); ok {
+			line, found[question] = question, nil
+			continue
+		}
+		found[line] = append(found[line], strings.TrimSpace(text))
+	}
+	return found
+}
+
+// completionDir has a lock file, bin with a program, and the questions.
 func completionDir(t *testing.T) string {
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, "build.lock"), nil, 0o666))
 	check(t, os.Mkdir(filepath.Join(dir, "bin"), 0o777))
 	check(t, os.WriteFile(filepath.Join(dir, "bin", "deploy"), []byte("#!/bin/sh\n"), 0o777))
+	check(t, os.WriteFile(filepath.Join(dir, "asked"), []byte(strings.Join(questions(), "\n")+"\n"), 0o666))
 	return dir
 }
 
-func (c completer) ask(t *testing.T, line string) []string {
-	cmd := exec.CommandContext(t.Context(), c.shell, "-c", c.script)
-	cmd.Dir = c.dir
-	cmd.Env = append(os.Environ(), "LINE="+line, "TERM=xterm", "LC_ALL=C", "HOME="+c.dir, "XDG_CONFIG_HOME="+c.dir,
-		"COMPLETIONS="+filepath.Join(testenv.Root(), "completions"), "PATH="+c.dir+"/bin:"+os.Getenv("PATH"))
-	cmd.Stderr = t.Output()
-	output, err := cmd.Output()
-	if err != nil {
-		t.Errorf("%s: %v", line, err)
-	}
-	return strings.Fields(string(output))
-}
+// ownFlag asks for an option of the command, where xlock has one that begins alike.
+const ownFlag = "xlock run build.lock deploy --no"
 
-// testFlags holds the flags that a shell offers against those that there are.
-func (c completer) testFlags(t *testing.T) {
+func questions() []string {
+	lines := append(slices.Sorted(maps.Keys(completed)), ownFlag)
 	for _, command := range documented() {
-		if command.HasSubCommands() {
-			continue
-		}
-		line := command.CommandPath() + " -"
-		got := slices.DeleteFunc(c.ask(t, line), func(word string) bool { return !strings.HasPrefix(word, "-") })
-		for i := range got {
-			got[i] = strings.TrimSuffix(got[i], "=")
-		}
-		slices.Sort(got)
-		if got, want := slices.Compact(got), flagNames(command); !slices.Equal(got, want) {
-			t.Errorf("%q is completed by\n%q, but there are\n%q", line, got, want)
+		if !command.HasSubCommands() {
+			lines = append(lines, flagLine(command))
 		}
 	}
+	return lines
 }
 
-func (c completer) testWords(t *testing.T) {
-	for line, want := range map[string]string{
-		"xlock ":                                      "run inspect reclaim flock version help",
-		"xlock help re":                               "reclaim",
-		"xlock run bui":                               "build.lock",
-		"xlock run -n -w 5 --label x bui":             "build.lock",
-		"xlock run --wait=5 bui":                      "build.lock",
-		"xlock run -- bui":                            "build.lock",
-		"xlock run build.lock depl":                   "deploy",
-		"xlock run build.lock -- depl":                "deploy",
-		"xlock run build.lock deploy ":                "staging production",
-		"xlock run -nE 3 build.lock deploy st":        "staging",
-		"xlock run --label x build.lock -- deploy st": "staging",
-		"xlock run -s build.lock deploy ":             "staging production",
-		"xlock flock bui":                             "build.lock",
-		"xlock flock -n -w 5 bui":                     "build.lock",
-		"xlock flock build.lock depl":                 "deploy",
-		"xlock flock -xE 3 build.lock deploy ":        "staging production",
-		"xlock flock --fd 9 deploy ":                  "staging production",
-		"xlock inspect --is ":                         "free held abandoned unknown",
-		"xlock inspect build.lock bui":                "build.lock",
-		"xlock reclaim --if-generation 7 bui":         "build.lock",
-	} {
-		got := c.ask(t, line)
+func flagLine(command *cobra.Command) string { return command.CommandPath() + " -" }
+
+func (a answers) check(t *testing.T) {
+	for _, line := range questions() {
+		if _, ok := a[line]; !ok {
+			t.Errorf("the shell was not asked %q", line)
+		}
+	}
+	for _, command := range documented() {
+		if !command.HasSubCommands() {
+			a.checkFlags(t, command)
+		}
+	}
+	for line, want := range completed {
 		for word := range strings.FieldsSeq(want) {
-			if !slices.Contains(got, word) {
-				t.Errorf("%q is completed by %q, without %s", line, got, word)
+			if !slices.Contains(a[line], word) {
+				t.Errorf("%q is completed by %q, without %s", line, a[line], word)
 			}
 		}
 	}
-	const own = "--no-wait"
-	if got := c.ask(t, "xlock run build.lock deploy --no"); slices.Contains(got, own) {
-		t.Errorf("the command is offered xlock's %s", own)
+	if slices.Contains(a[ownFlag], "--no-wait") {
+		t.Errorf("%q: the command is offered what is xlock's", ownFlag)
 	}
+}
+
+// checkFlags holds the flags that a shell offers against those that there are.
+func (a answers) checkFlags(t *testing.T, command *cobra.Command) {
+	var got []string
+	for _, word := range a[flagLine(command)] {
+		if strings.HasPrefix(word, "-") {
+			got = append(got, strings.TrimSuffix(word, "="))
+		}
+	}
+	slices.Sort(got)
+	if got, want := slices.Compact(got), flagNames(command); !slices.Equal(got, want) {
+		t.Errorf("%q is completed by\n%q, but there are\n%q", flagLine(command), got, want)
+	}
+}
+
+// completed: these words must be among those that complete a line.
+var completed = map[string]string{
+	"xlock ":                                      "run inspect reclaim flock version help",
+	"xlock help re":                               "reclaim",
+	"xlock run bui":                               "build.lock",
+	"xlock run -n -w 5 --label x bui":             "build.lock",
+	"xlock run --wait=5 bui":                      "build.lock",
+	"xlock run -- bui":                            "build.lock",
+	"xlock run build.lock depl":                   "deploy",
+	"xlock run build.lock -- depl":                "deploy",
+	"xlock run build.lock deploy ":                "staging production",
+	"xlock run -nE 3 build.lock deploy st":        "staging",
+	"xlock run --label x build.lock -- deploy st": "staging",
+	"xlock run -s build.lock deploy ":             "staging production",
+	"xlock flock bui":                             "build.lock",
+	"xlock flock -n -w 5 bui":                     "build.lock",
+	"xlock flock build.lock depl":                 "deploy",
+	"xlock flock -xE 3 build.lock deploy ":        "staging production",
+	"xlock flock --fd 9 deploy ":                  "staging production",
+	"xlock inspect --is ":                         "free held abandoned unknown",
+	"xlock inspect build.lock bui":                "build.lock",
+	"xlock reclaim --if-generation 7 bui":         "build.lock",
 }
 
 // documented are the commands that the manual and the completions know: xlock
