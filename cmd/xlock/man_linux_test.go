@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,6 +46,90 @@ func TestManual(t *testing.T) {
 	check(t, err)
 	sameList(t, "pages", got, want)
 	sameList(t, "commands in xlock(1)", commandsInPage(t), commandNames())
+}
+
+// TestManualWords holds the words that programs read, and their explanations, against
+// the code: reasons, identities, warnings, and the names in JSON.
+func TestManualWords(t *testing.T) {
+	root := newRootCommand()
+	inspect, run := readPage(t, subcommand(t, root, "inspect")), readPage(t, subcommand(t, root, "run"))
+	json, statusFD := readDocument(t, "inspect-json.md"), readDocument(t, "status-fd.md")
+	for _, test := range []struct {
+		section  string
+		page     page
+		want     []string
+		document string
+	}{
+		{"REASONS", inspect, constants(t, "Reason", "internal/lock"), json + statusFD},
+		{"IDENTITIES", inspect, constants(t, "Word", "internal/lock", "internal/identity"), readDocument(t, "design.md")},
+		{"WARNINGS", inspect, constants(t, "WarningCode", "internal/lock"), json},
+		{"JSON", inspect, jsonNames(reflect.TypeFor[reportJSON]()), json},
+		{"EVENTS", run, eventNames(t), statusFD},
+	} {
+		sameList(t, test.section, test.page.words(test.section), test.want)
+		for _, word := range test.want {
+			if !strings.Contains(test.document, "`"+word+"`") {
+				t.Errorf("no document explains `%s`, of %s", word, test.section)
+			}
+		}
+	}
+	for _, name := range jsonNames(reflect.TypeFor[eventJSON]()) {
+		if !slices.Contains(run.variables("EVENTS"), name) || !strings.Contains(statusFD, "`"+name+"`") {
+			t.Errorf("xlock-run(1) or status-fd.md does not explain %s", name)
+		}
+	}
+}
+
+func readDocument(t *testing.T, name string) string {
+	text, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", name))
+	check(t, err)
+	return string(text)
+}
+
+func subcommand(t *testing.T, root *cobra.Command, name string) *cobra.Command {
+	command, _, err := root.Find([]string{name})
+	check(t, err)
+	return command
+}
+
+// constants are the values of the string constants of a type in these folders.
+func constants(t *testing.T, typeName string, folders ...string) []string {
+	var values []string
+	pattern := regexp.MustCompile(`(?m)^\s+\w+ +(?:\w+\.)?` + typeName + ` += "(.+)"`)
+	for _, folder := range folders {
+		files, err := filepath.Glob(filepath.Join(testenv.Root(), folder, "*.go"))
+		check(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			check(t, err)
+			for _, match := range pattern.FindAllStringSubmatch(string(text), -1) {
+				values = append(values, match[1])
+			}
+		}
+	}
+	return values
+}
+
+// jsonNames are the names of the members of a struct's object.
+func jsonNames(of reflect.Type) []string {
+	var names []string
+	for _, field := range reflect.VisibleFields(of) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// eventNames are the words that events.go writes.
+func eventNames(t *testing.T) []string {
+	text, err := os.ReadFile(filepath.Join(testenv.Root(), "cmd", "xlock", "events.go"))
+	check(t, err)
+	var names []string
+	for _, match := range regexp.MustCompile(`Event(?:: |, .* = )"(\w+)"`).FindAllStringSubmatch(string(text), -1) {
+		names = append(names, match[1])
+	}
+	return names
 }
 
 func hasPage(command *cobra.Command) bool { return command.Name() != "version" }
@@ -102,6 +187,26 @@ func (p page) flags() []string {
 }
 
 func (p page) statuses() []string { return p.items("EXIT STATUS") }
+
+// words are the heads of a list of words that programs read.
+func (p page) words(title string) []string {
+	words := p.items(title)
+	for i := range words {
+		words[i] = strings.TrimPrefix(words[i], "Cm ")
+	}
+	return words
+}
+
+// variables are what a section marks so.
+func (p page) variables(title string) []string {
+	var names []string
+	for line := range strings.Lines(p.section(title)) {
+		if list, ok := strings.CutPrefix(line, ".Va "); ok {
+			names = append(names, strings.Fields(list)...)
+		}
+	}
+	return names
+}
 
 // references are the files of xlock's own pages that the page names.
 func (p page) references() []string {
