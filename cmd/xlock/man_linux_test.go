@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -231,6 +232,33 @@ func (p page) examples() []string {
 		}
 	}
 	return commands
+}
+
+// TestHelpStatuses holds the helps' statuses against those of the code.
+func TestHelpStatuses(t *testing.T) {
+	bySignal := strconv.Itoa(statusBySignal)
+	own := slices.DeleteFunc(numbers(t, "status", "exit.go"), func(status string) bool { return status == bySignal })
+	sameList(t, "run", helpStatuses(subcommand(t, newRootCommand(), "run")), own)
+	sameList(t, "flock", helpStatuses(subcommand(t, newRootCommand(), "flock")), numbers(t, "flock", "flock_options.go"))
+	for _, name := range []string{"inspect", "reclaim"} {
+		for _, status := range helpStatuses(subcommand(t, newRootCommand(), name)) {
+			if status != "0" && status != "1" && !slices.Contains(own, status) {
+				t.Errorf("xlock has no status %s, of %s", status, name)
+			}
+		}
+	}
+}
+
+// numbers are the values of the integer constants of a file whose names begin so.
+func numbers(t *testing.T, prefix, file string) []string {
+	text, err := os.ReadFile(filepath.Join(testenv.Root(), "cmd", "xlock", file))
+	check(t, err)
+	var values []string
+	for _, match := range regexp.MustCompile(`(?m)^\t`+prefix+`[A-Z]\w+ += (\d+)`).FindAllStringSubmatch(string(text), -1) {
+		values = append(values, match[1])
+	}
+	slices.Sort(values)
+	return slices.Compact(values)
 }
 
 func helpStatuses(command *cobra.Command) []string {
