@@ -1,7 +1,6 @@
 package main
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,7 +31,7 @@ func setupRecipes(t *testing.T, env *testscript.Env) error {
 		"/usr/bin/xlock", filepath.Join(bin, "xlock"),
 		"/usr/local/bin/", env.WorkDir+"/bin/",
 	)
-	for name, text := range recipes(t) {
+	for name, text := range recipes(t, "docs/recipes.md") {
 		mode := os.FileMode(0o644)
 		if strings.HasPrefix(text, "#!") {
 			mode = 0o755
@@ -44,9 +43,9 @@ func setupRecipes(t *testing.T, env *testscript.Env) error {
 	return os.Mkdir(filepath.Join(env.WorkDir, "locks"), 0o755)
 }
 
-// recipes are the texts of the blocks that have a name, by that.
-func recipes(t *testing.T) map[string]string {
-	text, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", "recipes.md"))
+// recipes are the texts of a document's blocks that have a name, by that.
+func recipes(t *testing.T, document string) map[string]string {
+	text, err := os.ReadFile(filepath.Join(testenv.Root(), document))
 	check(t, err)
 	found := map[string]string{}
 	for _, match := range regexp.MustCompile("(?ms)^```\\w+ (\\S+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
@@ -56,8 +55,8 @@ func recipes(t *testing.T) map[string]string {
 }
 
 // TestRecipesAreTested: a block of a document is run by [TestDocs], as a recipe by
-// a script that names it, or shows what [TestScreens] sees. Single lines that the
-// README shows are from the recipes.
+// a script that names it, or shows what [TestScreens] sees. The README's recipes
+// are some of those.
 func TestRecipesAreTested(t *testing.T) {
 	var tested strings.Builder
 	files, err := filepath.Glob(filepath.Join(testenv.Root(), "testdata", "recipes", "*.txtar"))
@@ -68,18 +67,15 @@ func TestRecipesAreTested(t *testing.T) {
 		tested.Write(text)
 	}
 	words := regexp.MustCompile(`[^\w./-]+`).Split(tested.String(), -1)
-	for name := range recipes(t) {
-		if !slices.ContainsFunc(words, func(word string) bool { return strings.TrimPrefix(word, "./") == name }) {
-			t.Errorf("no script in testdata/recipes uses %s", name)
+	all := recipes(t, "docs/recipes.md")
+	for name, text := range recipes(t, "README.md") {
+		if text != all[name] {
+			t.Errorf("%s is not the same in README.md and in docs/recipes.md", name)
 		}
 	}
-	readme, err := os.ReadFile(filepath.Join(testenv.Root(), "README.md"))
-	check(t, err)
-	all := strings.Join(slices.Collect(maps.Values(recipes(t))), "\n")
-	outside := regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(string(readme), "")
-	for _, match := range regexp.MustCompile(`(?m)^ {4}(.+)$`).FindAllStringSubmatch(outside, -1) {
-		if !strings.Contains(all, match[1]) {
-			t.Errorf("README.md shows %q, which is in no recipe", match[1])
+	for name := range all {
+		if !slices.ContainsFunc(words, func(word string) bool { return strings.TrimPrefix(word, "./") == name }) {
+			t.Errorf("no script in testdata/recipes uses %s", name)
 		}
 	}
 	for _, document := range documents(t) {
@@ -88,7 +84,8 @@ func TestRecipesAreTested(t *testing.T) {
 		for _, match := range regexp.MustCompile("(?ms)^```(\\w*)([^\n]*)\n.*?^```$").FindAllStringSubmatch(string(text), -1) {
 			name := filepath.Base(document)
 			switch {
-			case match[1] == "console" || match[2] != "" && name == "recipes.md" || name == "screens.md":
+			case match[1] == "console" || name == "screens.md":
+			case match[2] != "" && (name == "recipes.md" || name == "README.md"):
 			default:
 				t.Errorf("%s: nothing runs the block ```%s%s", name, match[1], match[2])
 			}
