@@ -18,6 +18,11 @@ func run() int {
 	if err := checkDescriptors(); err != nil {
 		return exitStatus(err)
 	}
-	err := newRootCommand().ExecuteContext(context.Background())
+	root, help := newRootCommand(), new(helpOutput)
+	root.SetOut(help)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		err = help.err
+	}
 	return exitStatus(err)
 }

@@ -33,5 +33,6 @@ EXIT STATUS
 		return usageError{err.Error() + "; see '" + c.CommandPath() + " --help'"}
 	})
 	root.AddCommand(newRunCommand(), newInspectCommand(), newReclaimCommand(), newFlockCommand(), newVersionCommand())
+	root.SetHelpCommand(newHelpCommand())
 	return root
 }

@@ -19,8 +19,11 @@ EXAMPLES
   xlock version
 
 EXIT STATUS
-  0   always`,
-		Args: cobra.NoArgs,
+  0   it was printed
+  64  wrong usage
+  71  it could not be printed`,
+		DisableFlagsInUseLine: true,
+		Args:                  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return tell(os.Stdout, version())
 		},
