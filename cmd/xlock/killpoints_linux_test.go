@@ -187,7 +187,7 @@ func (a *attempt) run() {
 	defer stdin.Close()
 	a.tell = tell
 	a.Cleanup(func() { tell.Close() })
-	tr := a.trace(stdin, a.args, a.killAt)
+	tr := a.trace(stdin, a.args, a.killAt, a.letGo)
 	if !a.dead && !tr.replaced && tr.status != 0 {
 		a.Errorf("xlock ended with %v", tr.status)
 	}
@@ -237,7 +237,13 @@ func (a *attempt) killAt(pid int, c syscallInfo) bool {
 	if a.until != nil && a.until(c) {
 		a.end()
 	}
-	a.letGo(pid, c)
+	if a.own < 0 {
+		a.own = channels(pid)
+	}
+	if c.call() == unix.SYS_WAITID {
+		a.waiting = true
+		a.letGo(pid)
+	}
 	return false
 }
 
@@ -270,26 +276,20 @@ func (a *attempt) onlyLooks(pid int, c syscallInfo) bool {
 }
 
 // letGo tells the command to go once xlock does nothing but wait for it: it has begun
-// to, and what connected it with the process before that was the command is closed, or
-// is about to be.
-func (a *attempt) letGo(pid int, c syscallInfo) {
-	if a.own < 0 {
-		a.own = channels(pid, c)
-	}
-	a.waiting = a.waiting || c.call() == unix.SYS_WAITID
-	if a.waiting && channels(pid, c) == a.own {
+// to, and what connected it with the process before that was the command is closed.
+// Two threads do that, so that either can be the last.
+func (a *attempt) letGo(pid int) {
+	if a.waiting && channels(pid) == a.own {
 		a.tell.Close()
 	}
 }
 
-// channels counts the pipes and sockets of a process that enters a call, without
-// one that the call closes.
-func channels(pid int, c syscallInfo) (n int) {
+// channels counts the pipes and sockets of a process.
+func channels(pid int) (n int) {
 	descriptors, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, path := range descriptors {
 		target, _ := os.Readlink(path)
-		closing := c.call() == unix.SYS_CLOSE && filepath.Base(path) == strconv.FormatUint(c.args[0], 10)
-		if !closing && (strings.HasPrefix(target, "pipe:") || strings.HasPrefix(target, "socket:")) {
+		if strings.HasPrefix(target, "pipe:") || strings.HasPrefix(target, "socket:") {
 			n++
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // tracer runs xlock and asks at the entry of each system call that it makes whether
-// to kill it there: such a call is not carried out. All threads are traced, and no
+// to kill it there: such a call is not carried out. It tells of the exit of the others. All threads are traced, and no
 // child, so that the command runs as if nobody looked.
 //
 // That is why this is not strace(1), which follows threads and children alike, and
@@ -23,6 +23,7 @@ type tracer struct {
 	*testing.T
 	pid    int
 	killAt func(pid int, c syscallInfo) bool
+	exited func(pid int)
 
 	// One of these tells in the end what became of it.
 	status   unix.WaitStatus
@@ -30,7 +31,7 @@ type tracer struct {
 }
 
 // trace returns when xlock has ended, or has become another program.
-func (s *stage) trace(stdin *os.File, args []string, killAt func(pid int, c syscallInfo) bool) *tracer {
+func (s *stage) trace(stdin *os.File, args []string, killAt func(pid int, c syscallInfo) bool, exited func(pid int)) *tracer {
 	runtime.LockOSThread() // all requests must come from the thread that is the tracer
 	defer runtime.UnlockOSThread()
 	process, err := os.StartProcess(s.xlock, append([]string{"xlock"}, args...), &os.ProcAttr{
@@ -41,7 +42,7 @@ func (s *stage) trace(stdin *os.File, args []string, killAt func(pid int, c sysc
 	})
 	check(s.T, err)
 	defer func() { _ = process.Release() }()
-	tr := &tracer{T: s.T, pid: process.Pid, killAt: killAt}
+	tr := &tracer{T: s.T, pid: process.Pid, killAt: killAt, exited: exited}
 	tr.begin()
 	for tr.step() {
 	}
@@ -110,10 +111,13 @@ func (tr *tracer) stopped(tid int, sig unix.Signal) unix.Signal {
 	return 0
 }
 
-// call is told of the entry of each call and of its exit.
 func (tr *tracer) call(tid int) {
 	c, ok := syscallInfoOf(tr, tid)
-	if ok && c.op == unix.PTRACE_SYSCALL_INFO_ENTRY && tr.killAt(tr.pid, c) {
+	switch {
+	case !ok:
+	case c.op == unix.PTRACE_SYSCALL_INFO_EXIT:
+		tr.exited(tr.pid)
+	case tr.killAt(tr.pid, c):
 		check(tr.T, unix.Kill(tr.pid, unix.SIGKILL))
 	}
 }
