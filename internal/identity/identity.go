@@ -176,12 +176,12 @@ func judgeSighting(p, self Process, s sighting) Finding {
 		return Finding{Gone, ProcessReplaced}
 	case !sameID && comparable && p.Start != s.start:
 		return Finding{Gone, ProcessReplaced}
+	case s.ended:
+		return Finding{Gone, ProcessZombie} // whosever it is: p or, p being gone, another
 	case !sameID && !startKnown:
 		return Finding{Unknown, NotVisible}
 	case !sameID && !comparable:
 		return Finding{Unknown, OtherTimeNamespace}
-	case s.ended:
-		return Finding{Gone, ProcessZombie}
 	}
 	return Finding{Alive, Matched}
 }

@@ -265,13 +265,14 @@ func TestJudgeFrom(t *testing.T) {
 		{"two later clocks, no pidfd id", withoutID(livingIn(laterClock)), laterClock, false, identity.OtherTimeNamespace},
 		{"reader of a later clock, ended", reaped, laterClock, false, identity.ProcessGone},
 		{"reader of a later clock, zombie", zombie, laterClock, false, identity.ProcessZombie},
+		{"reader of a later clock, zombie, no pidfd id", withoutID(zombie), laterClock, false, identity.ProcessZombie},
 
 		// kill(2) and pidfd_open(2) see what /proc hides.
 		{"hidden", living, hidden, false, identity.Matched},
 		{"hidden, no pidfd id", withoutID(living), hidden, false, identity.NotVisible},
 		{"hidden, ended", withoutID(reaped), hidden, false, identity.ProcessGone},
 		{"hidden, zombie", zombie, hidden, false, identity.ProcessZombie},
-		{"hidden, zombie, no pidfd id", withoutID(zombie), hidden, false, identity.NotVisible},
+		{"hidden, zombie, no pidfd id", withoutID(zombie), hidden, false, identity.ProcessZombie},
 		{"hidden, leaderless", leaderless, hidden, false, identity.Matched},
 		{"hidden, thread", thread, hidden, false, identity.ProcessReplaced},
 		{"owner hides", livingIn(hidden), here, false, identity.Matched},

@@ -63,7 +63,10 @@ func TestJudge(t *testing.T) {
 		{"zombie by the start", func(o, _ *Process, s *sighting) { s.ended, o.PidfdID = true, "" }, Finding{Gone, ProcessZombie}},
 		{"zombie that may be another", func(o, _ *Process, s *sighting) {
 			s.ended, o.PidfdID, o.Start = true, "", ""
-		}, Finding{Unknown, NotVisible}},
+		}, Finding{Gone, ProcessZombie}},
+		{"zombie that may be another's, other clock", func(o, _ *Process, s *sighting) {
+			s.ended, o.TimeNamespace, o.PidfdID = true, "4026532000", ""
+		}, Finding{Gone, ProcessZombie}},
 
 		{"nothing to compare in the record", func(o, _ *Process, _ *sighting) {
 			o.Start, o.PidfdID = "", ""
