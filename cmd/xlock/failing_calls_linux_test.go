@@ -117,7 +117,7 @@ var errnos = []string{
 var lasting = []string{"ENOSPC", "EIO"}
 
 // repeated are calls that are made again after EINTR.
-var repeated = []string{"openat", "newfstatat", "fstat", "pread64", "pwrite64", "ftruncate", "flock", "fcntl", "fchmod", "fstatfs", "unlinkat", "waitid", "wait4"}
+var repeated = []string{"openat", "newfstatat", "fstat", "pread64", "pwrite64", "ftruncate", "flock", "fcntl", "fchmod", "fstatfs", "unlinkat", "renameat2", "waitid", "wait4"}
 
 // outcomeOf is what the row says, but for two errnos.
 func (f failure) outcomeOf(errno string) string {

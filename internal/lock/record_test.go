@@ -218,7 +218,7 @@ func TestWriteToReplacesWhatWasThere(t *testing.T) {
 }
 
 func TestWriteToFailsWithoutATrace(t *testing.T) {
-	tooLong := fullRecord()
+	tooLong := heldRecord()
 	tooLong.Host = strings.Repeat("x", mostBytes)
 	tests := []struct {
 		name   string
