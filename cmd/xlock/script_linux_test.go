@@ -68,6 +68,12 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, scripts(t, "script", setup))
 }
 
+// TestCases runs testdata/cases, which has the same commands: one script for each
+// fault that was reported against another program.
+func TestCases(t *testing.T) {
+	testscript.Run(t, scripts(t, "cases", setup))
+}
+
 // scripts are those of a folder in testdata.
 func scripts(t *testing.T, folder string, setup func(*testing.T, *testscript.Env) error) testscript.Params {
 	return testscript.Params{
