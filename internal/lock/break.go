@@ -162,7 +162,7 @@ func exchangeIn(dir *os.Root, a, b string) error {
 // cannotReplace names the lock, and not the file beside it, which nobody knows. A
 // path that has gone meanwhile is judged again.
 func cannotReplace(path string, err error) error {
-	if errors.Is(err, os.ErrNotExist) {
+	if namesNothing(err) {
 		return ErrReplaced
 	}
 	var inner *os.PathError

@@ -26,6 +26,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"xlock/internal/fdprobe"
 	"xlock/internal/flock"
 )
@@ -297,10 +299,16 @@ func pathNames(f *os.File) (bool, error) {
 		return false, err
 	}
 	named, err := os.Lstat(f.Name())
-	if errors.Is(err, os.ErrNotExist) {
+	if namesNothing(err) {
 		return false, nil
 	}
 	return err == nil && os.SameFile(ours, named), err
+}
+
+// namesNothing reports whether err says that nothing is at a path, or not even a
+// directory for it.
+func namesNothing(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 }
 
 // hold turns a won kernel lock into a hold: marks the descriptor, then writes

@@ -99,9 +99,9 @@ func (t *taker) setCarrier(f *os.File) (err error) {
 		err = ErrNotLockFile
 	}
 	switch {
-	case !t.fixed && (errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrReplaced)):
+	case !t.fixed && (namesNothing(err) || errors.Is(err, ErrReplaced)):
 		return ErrReplaced
-	case errors.Is(err, ErrNotLockFile), errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist), errors.Is(err, ErrReplaced):
+	case errors.Is(err, ErrNotLockFile), errors.Is(err, os.ErrPermission), namesNothing(err), errors.Is(err, ErrReplaced):
 		t.carrier, t.bare = nil, true
 		return nil
 	case err == nil && t.opts.Mode != Descriptor:

@@ -110,7 +110,7 @@ func (t *taker) reopen(f *os.File, access int) (*os.File, error) {
 		return nil, nil
 	}
 	again, err := openSame(f, func(path string) (*os.File, error) { return openRegular(path, access) })
-	if errors.Is(err, os.ErrNotExist) || err != nil && (t.fixed || t.mute) {
+	if namesNothing(err) || err != nil && (t.fixed || t.mute) {
 		return nil, nil
 	}
 	return again, err
