@@ -90,7 +90,7 @@ func (t *taker) downgrade(ctx context.Context, f *os.File) (*Lock, error) {
 // setCarrier finds out where the record stands.
 func (t *taker) setCarrier(f *os.File) (err error) {
 	t.carrier, err = openCarrier(f, openExisting)
-	if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) || err == nil && (t.opts.ReadOnly || isLimited()) {
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) || err == nil && (t.opts.ReadOnly || withinLimit(mostBytes) != nil) {
 		t.carrier, err = openCarrier(f, openToRead)
 		t.mute = true
 	}
@@ -108,13 +108,6 @@ func (t *taker) setCarrier(f *os.File) (err error) {
 		return fdprobe.MarkNotAHold(f)
 	}
 	return err // it may be a lock file that says held
-}
-
-// isLimited: a write beyond the limit on the size of files (setrlimit(2)) raises a signal.
-func isLimited() bool {
-	var limit unix.Rlimit
-	err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit)
-	return err == nil && uint64(limit.Cur) < mostBytes
 }
 
 func (t *taker) readCarrier(err error) (Content, error) {

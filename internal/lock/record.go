@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"xlock/internal/identity"
 )
@@ -239,6 +242,9 @@ func (r *Record) writeTo(f *os.File) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+	if err := withinLimit(max(n, len(line))); err != nil {
+		return &fs.PathError{Op: "write", Path: f.Name(), Err: err}
+	}
 	// How much was written is not known after an error: os.File.WriteAt leaves
 	// out what pwrite(2) wrote before it failed (Go 1.26).
 	rest := bytes.Repeat([]byte("\n"), max(n-len(line), 0))
@@ -250,6 +256,18 @@ func (r *Record) writeTo(f *os.File) error {
 		restore(f, before[:n], len(line))
 	}
 	return err
+}
+
+// withinLimit fails as a write of so many bytes at the beginning of a file fails beyond
+// the limit on the size of files, but for the signal that it raises, which would end
+// this process where nobody catches it (setrlimit(2)).
+func withinLimit(size int) error {
+	var limit unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit)
+	if err == nil && uint64(limit.Cur) < uint64(size) {
+		return unix.EFBIG
+	}
+	return nil
 }
 
 // restore is best effort: should it fail as well, the record is torn, which
