@@ -168,7 +168,8 @@ func remedy(err *fs.PathError) string {
 		return "; free some space for the record"
 	case errors.Is(err, syscall.EFBIG):
 		return "; raise the limit on the size of files (ulimit -f) for the record"
-	case errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP):
+	case errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP),
+		err.Op == "flock" && errors.Is(err, syscall.EINVAL): // of us it makes no other sense
 		return "; this file system does not lock, name a file on another"
 	case errors.Is(err, syscall.ETIMEDOUT):
 		return "; its file system does not answer, perhaps its server is away"
